@@ -1,0 +1,141 @@
+/* The ABI between a compiled P4 program and the runtime.
+ *
+ * A compiled program is one C file that includes this header and exports `p4_program_get()`. The runtime owns packets, tables,
+ * registers, the traffic manager and the ports; the program owns its headers, metadata and locals (the "phv", an opaque block
+ * of `phv_size` bytes that travels with the packet) and the code of its six blocks.
+ *
+ * Words: wherever a value crosses between the program, the runtime and the control plane (table keys, action data, register
+ * cells, digests) it is an array of ceil(width / 64) uint64_t, least significant word first, unused high bits zero. Fields of
+ * a key or of action data each start at a word of their own.
+ */
+#ifndef P4RT_H
+#define P4RT_H
+#include <stdbool.h>
+#include <stdint.h>
+#include <stddef.h>
+
+#define P4_ABI_VERSION 1
+#define P4_HEAD_MAX 1024      /* most bytes that a deparser may emit before the payload */
+#define P4_WORDS(width) (((width) + 63) / 64)
+
+/* v1model's standard_metadata_t, field by field; the emitter maps that struct to this one. */
+struct p4_std {
+    uint16_t ingress_port, egress_spec, egress_port;
+    uint32_t instance_type, packet_length, enq_timestamp, deq_timedelta;
+    uint32_t enq_qdepth, deq_qdepth;
+    uint64_t ingress_global_timestamp, egress_global_timestamp; /* microseconds, 48 bits */
+    uint16_t mcast_grp, egress_rid;
+    uint8_t checksum_error, priority;
+    uint32_t parser_error;
+};
+
+enum p4_match { P4_EXACT, P4_LPM, P4_TERNARY, P4_RANGE, P4_OPTIONAL, P4_SELECTOR };
+enum p4_unit { P4_PACKETS, P4_BYTES, P4_PACKETS_AND_BYTES };
+
+/* ---- what the program says of itself ------------------------------------------------------------------------------- */
+struct p4_field_desc { const char *name; uint32_t id, width, word; };                 /* word: its first word */
+struct p4_key_desc { const char *name; uint32_t id, width, word; enum p4_match match; };
+struct p4_action_desc { const char *name; uint32_t id, n_params, data_words; const struct p4_field_desc *params; };
+struct p4_const_entry {               /* all arrays in words, laid out as the table's key / the action's data */
+    const uint64_t *value, *mask_or_hi;   /* ternary/optional/lpm: mask; range: high end; exact: all ones */
+    uint32_t action;                      /* index into the table's actions */
+    const uint64_t *data;
+    int32_t priority;                     /* larger wins */
+};
+struct p4_table_desc {
+    const char *name; uint32_t id;
+    uint32_t n_keys, key_words; const struct p4_key_desc *keys;
+    uint32_t n_actions; const uint32_t *actions;          /* indices into p4_program.actions */
+    uint32_t default_action; const uint64_t *default_data; bool const_default;   /* index into this table's actions */
+    uint32_t size;
+    uint32_t n_entries; const struct p4_const_entry *entries; bool entries_const;
+    int32_t direct_counter, direct_meter;                 /* index into counters / meters, -1 none */
+    int32_t action_profile;                               /* index, -1 none */
+    bool support_timeout;
+};
+struct p4_register_desc { const char *name; uint32_t id, width, size; };
+struct p4_counter_desc { const char *name; uint32_t id, size; enum p4_unit unit; int32_t table; };  /* table -1: indirect */
+struct p4_meter_desc { const char *name; uint32_t id, size; enum p4_unit unit; int32_t table; };
+struct p4_digest_desc { const char *name; uint32_t id, n_fields, words; const struct p4_field_desc *fields; };
+struct p4_profile_desc { const char *name; uint32_t id, size; bool selector; };
+struct p4_value_set_desc { const char *name; uint32_t id, n_fields, words, size; const struct p4_key_desc *fields; };
+
+struct p4_packet;
+struct p4_program {
+    uint32_t abi_version;
+    const char *source;
+    uint32_t phv_size;
+    uint32_t n_errors; const char *const *errors;
+    uint32_t n_actions; const struct p4_action_desc *actions;
+    uint32_t n_tables; const struct p4_table_desc *tables;
+    uint32_t n_registers; const struct p4_register_desc *registers;
+    uint32_t n_counters; const struct p4_counter_desc *counters;
+    uint32_t n_meters; const struct p4_meter_desc *meters;
+    uint32_t n_digests; const struct p4_digest_desc *digests;
+    uint32_t n_profiles; const struct p4_profile_desc *profiles;
+    uint32_t n_value_sets; const struct p4_value_set_desc *value_sets;
+    /* The six blocks. parse() reads data/len, advances cursor_bits, fills the phv, and sets std.parser_error on an error; it
+     * must start from a cleared phv (phv_clear). deparse() writes head/head_len. Control blocks read and write phv and std and
+     * leave their wishes in `ask`. All return normally. */
+    void (*phv_clear)(void *phv);
+    void (*parse)(struct p4_packet *);
+    void (*verify)(struct p4_packet *);
+    void (*ingress)(struct p4_packet *);
+    void (*egress)(struct p4_packet *);
+    void (*compute)(struct p4_packet *);
+    void (*deparse)(struct p4_packet *);
+    /* Copy the metadata of field list `list` (user metadata and standard metadata fields alike). */
+    void (*copy_fields)(uint32_t list, struct p4_packet *to, const struct p4_packet *from);
+};
+const struct p4_program *p4_program_get(void);
+
+/* ---- a packet ------------------------------------------------------------------------------------------------------ */
+enum { P4_ASK_CLONE = 1, P4_ASK_RESUBMIT = 2, P4_ASK_RECIRCULATE = 4, P4_ASK_TRUNCATE = 8, P4_ASK_DIGEST = 16 };
+struct p4_ask {                       /* what a block asked of the traffic manager; last call wins, as on BMv2 */
+    uint32_t flags;
+    uint32_t clone_session, clone_list, resubmit_list, recirculate_list, truncate_length;
+    /* list 0xffffffff: preserve nothing (clone()) */
+};
+struct p4_packet {
+    struct p4_std std;
+    struct p4_ask ask;
+    struct p4_switch *sw;
+    uint8_t *data; uint32_t len;      /* as it came in */
+    uint32_t cursor_bits;             /* parser position, bits from data */
+    uint8_t *payload; uint32_t payload_len;   /* set by the runtime after parse(): what follows the parsed bytes */
+    void *phv;
+    uint32_t head_len; uint8_t head[P4_HEAD_MAX]; /* deparser's output, goes before payload */
+};
+
+/* ---- what the program calls ---------------------------------------------------------------------------------------- */
+struct p4_entry {                     /* the result of a lookup; immutable while visible, but for its counters */
+    uint32_t action;                  /* index into the table's actions */
+    uint32_t hit;                     /* 0 for the default entry */
+    const uint64_t *data;             /* action data in words */
+};
+struct p4_table;
+/* Never NULL: a miss gives the default entry. Counts the direct counter (on a hit, as BMv2 does). */
+const struct p4_entry *p4_table_lookup(struct p4_packet *, uint32_t table, const uint64_t *key);
+
+/* Cells of a register, word arrays of P4_WORDS(width) each; the program checks index < size itself (out of range: a read gives 0,
+ * a write does nothing). Single owner thread: plain loads and stores. */
+struct p4_register_state { uint64_t *cells; uint32_t size, words; };
+struct p4_register_state *p4_registers(struct p4_packet *);            /* array, index as in the program's registers */
+
+void p4_counter_count(struct p4_packet *, uint32_t counter, uint32_t index);   /* out of range: ignored */
+uint32_t p4_meter_execute(struct p4_packet *, uint32_t meter, uint32_t index); /* 0 green 1 yellow 2 red */
+uint32_t p4_direct_meter_read(struct p4_packet *, uint32_t meter, const struct p4_entry *);
+bool p4_value_set_match(struct p4_packet *, uint32_t value_set, const uint64_t *key);
+uint64_t p4_random(struct p4_packet *);                                  /* 64 uniform bits */
+void p4_digest(struct p4_packet *, uint32_t digest, const uint64_t *words);
+void p4_log(struct p4_packet *, const char *text);                         /* log_msg, already formatted */
+bool p4_log_enabled(const struct p4_packet *);
+
+/* Checksums over bytes; `crc` style functions take and return a running state so that header bytes and payload can be fed in turn. */
+uint32_t p4_crc32_init(void), p4_crc32_add(uint32_t state, const uint8_t *, size_t), p4_crc32_end(uint32_t state);
+uint16_t p4_crc16_init(void), p4_crc16_add(uint16_t state, const uint8_t *, size_t), p4_crc16_end(uint16_t state);
+/* Internet checksum: odd lengths are padded with a zero byte at the very end only (`odd` carries a pending byte). */
+struct p4_csum16 { uint64_t sum; uint32_t odd; };
+void p4_csum16_add(struct p4_csum16 *, const uint8_t *, size_t);
+uint16_t p4_csum16_end(const struct p4_csum16 *);
+#endif
