@@ -11,8 +11,10 @@
 #ifndef P4RT_H
 #define P4RT_H
 #include <stdbool.h>
-#include <stdint.h>
 #include <stddef.h>
+#include <stdint.h>
+
+#include "p4program.h"
 
 #define P4_ABI_VERSION 1
 #define P4_HEAD_MAX 1024      /* most bytes that a deparser may emit before the payload */
@@ -29,78 +31,23 @@ struct p4_std {
     uint32_t parser_error;
 };
 
-enum p4_match { P4_EXACT, P4_LPM, P4_TERNARY, P4_RANGE, P4_OPTIONAL, P4_SELECTOR };
-enum p4_unit { P4_PACKETS, P4_BYTES, P4_PACKETS_AND_BYTES };
-
-/* ---- what the program says of itself ------------------------------------------------------------------------------- */
-struct p4_field_desc { const char *name; uint32_t id, width, word; };                 /* word: its first word */
-struct p4_key_desc { const char *name; uint32_t id, width, word; enum p4_match match; };
-struct p4_action_desc { const char *name; uint32_t id, n_params, data_words; const struct p4_field_desc *params; };
-struct p4_const_entry {               /* all arrays in words, laid out as the table's key / the action's data */
-    const uint64_t *value, *mask_or_hi;   /* ternary/optional/lpm: mask; range: high end; exact: all ones */
-    uint32_t action;                      /* index into the table's actions */
-    const uint64_t *data;
-    int32_t priority;                     /* larger wins */
-};
-struct p4_table_desc {
-    const char *name; uint32_t id;
-    uint32_t n_keys, key_words; const struct p4_key_desc *keys;
-    uint32_t n_actions; const uint32_t *actions;          /* indices into p4_program.actions */
-    uint32_t default_action; const uint64_t *default_data; bool const_default;   /* index into this table's actions */
-    uint32_t size;
-    uint32_t n_entries; const struct p4_const_entry *entries; bool entries_const;
-    int32_t direct_counter, direct_meter;                 /* index into counters / meters, -1 none */
-    int32_t action_profile;                               /* index, -1 none */
-    bool support_timeout;
-};
-struct p4_register_desc { const char *name; uint32_t id, width, size; };
-struct p4_counter_desc { const char *name; uint32_t id, size; enum p4_unit unit; int32_t table; };  /* table -1: indirect */
-struct p4_meter_desc { const char *name; uint32_t id, size; enum p4_unit unit; int32_t table; };
-struct p4_digest_desc { const char *name; uint32_t id, n_fields, words; const struct p4_field_desc *fields; };
-struct p4_profile_desc { const char *name; uint32_t id, size; bool selector; };
-struct p4_value_set_desc { const char *name; uint32_t id, n_fields, words, size; const struct p4_key_desc *fields; };
-
-struct p4_packet;
-struct p4_program {
-    uint32_t abi_version;
-    const char *source;
-    uint32_t phv_size;
-    uint32_t n_errors; const char *const *errors;
-    uint32_t n_actions; const struct p4_action_desc *actions;
-    uint32_t n_tables; const struct p4_table_desc *tables;
-    uint32_t n_registers; const struct p4_register_desc *registers;
-    uint32_t n_counters; const struct p4_counter_desc *counters;
-    uint32_t n_meters; const struct p4_meter_desc *meters;
-    uint32_t n_digests; const struct p4_digest_desc *digests;
-    uint32_t n_profiles; const struct p4_profile_desc *profiles;
-    uint32_t n_value_sets; const struct p4_value_set_desc *value_sets;
-    /* The six blocks. parse() reads data/len, advances cursor_bits, fills the phv, and sets std.parser_error on an error; it
-     * must start from a cleared phv (phv_clear). deparse() writes head/head_len. Control blocks read and write phv and std and
-     * leave their wishes in `ask`. All return normally. */
-    void (*phv_clear)(void *phv);
-    void (*parse)(struct p4_packet *);
-    void (*verify)(struct p4_packet *);
-    void (*ingress)(struct p4_packet *);
-    void (*egress)(struct p4_packet *);
-    void (*compute)(struct p4_packet *);
-    void (*deparse)(struct p4_packet *);
-    /* Copy the metadata of field list `list` (user metadata and standard metadata fields alike). */
-    void (*copy_fields)(uint32_t list, struct p4_packet *to, const struct p4_packet *from);
-};
-const struct p4_program *p4_program_get(void);
-
 /* ---- a packet ------------------------------------------------------------------------------------------------------ */
-enum { P4_ASK_CLONE = 1, P4_ASK_RESUBMIT = 2, P4_ASK_RECIRCULATE = 4, P4_ASK_TRUNCATE = 8, P4_ASK_DIGEST = 16 };
+enum { P4_ASK_CLONE = 1, P4_ASK_RESUBMIT = 2, P4_ASK_RECIRCULATE = 4, P4_ASK_TRUNCATE = 8 };
 struct p4_ask {                       /* what a block asked of the traffic manager; last call wins, as on BMv2 */
     uint32_t flags;
     uint32_t clone_session, clone_list, resubmit_list, recirculate_list, truncate_length;
     /* list 0xffffffff: preserve nothing (clone()) */
 };
+#define P4_NO_LIST 0xffffffffu
 struct p4_packet {
     struct p4_std std;
     struct p4_ask ask;
     struct p4_switch *sw;
     uint8_t *data; uint32_t len;      /* as it came in */
+    uint32_t ingress_length;          /* what counters and meters count: BMv2's length as received, also in egress */
+    int32_t length;                   /* bytes the packet would have now: set to len by the runtime; setValid() and setInvalid()
+                                         add and subtract the header's bytes when they change its validity, as on BMv2.
+                                         standard_metadata.packet_length takes this value at the start of egress. */
     uint32_t cursor_bits;             /* parser position, bits from data */
     uint8_t *payload; uint32_t payload_len;   /* set by the runtime after parse(): what follows the parsed bytes */
     void *phv;
@@ -127,7 +74,14 @@ uint32_t p4_meter_execute(struct p4_packet *, uint32_t meter, uint32_t index); /
 uint32_t p4_direct_meter_read(struct p4_packet *, uint32_t meter, const struct p4_entry *);
 bool p4_value_set_match(struct p4_packet *, uint32_t value_set, const uint64_t *key);
 uint64_t p4_random(struct p4_packet *);                                  /* 64 uniform bits */
+/* Sent after ingress, also when the packet is dropped; the last call in a pass wins; ignored in egress, as on BMv2. */
 void p4_digest(struct p4_packet *, uint32_t digest, const uint64_t *words);
+/* Several calls: the shortest wins. Applied to the frame as it leaves; clones and replicas are not affected, as on BMv2. */
+static inline void p4_truncate(struct p4_packet *p, uint32_t bytes)
+{
+    if (!(p->ask.flags & P4_ASK_TRUNCATE) || bytes < p->ask.truncate_length) p->ask.truncate_length = bytes;
+    p->ask.flags |= P4_ASK_TRUNCATE;
+}
 void p4_log(struct p4_packet *, const char *text);                         /* log_msg, already formatted */
 bool p4_log_enabled(const struct p4_packet *);
 
