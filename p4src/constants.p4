@@ -1,0 +1,160 @@
+/* Every number that the program and its peers agree on. Wire values are those of docs/protocol.md; the Python codec is
+ * tested against this file and headers.p4, so a value is written here and nowhere else. */
+#ifndef CONSTANTS_P4
+#define CONSTANTS_P4
+
+// ------------------------------------------------------------------------------------------------------------ ports
+typedef bit<9> port_t;
+// Data ports are 1 to 503. Port 0 is never used: it is what BMv2 shows as ingress_port after a clone or a recirculation.
+const port_t FIRST_INTERNAL_PORT = 504;
+const port_t EVENT_PORT = 507; // port status and ticks enter here
+const port_t CPU_PORT = 510;   // packet-in and packet-out
+const bit<32> PORTS = 512;     // size of what is indexed by a port
+
+// ------------------------------------------------------------------------------------------------------ link header
+typedef bit<4> kind_t;
+const kind_t KIND_DATA = 1;
+const kind_t KIND_LLR_ACK = 2;
+const kind_t KIND_LLR_NACK = 3;
+const kind_t KIND_LLR_INIT = 4;
+const kind_t KIND_LLR_INIT_ECHO = 5;
+const kind_t KIND_CF_UPDATE = 6;
+const kind_t KIND_CC_UPDATE = 7;
+
+// Bits of link_t.flags; bit 0 is always 0 on the wire (it is the group bit of an Ethernet destination address).
+const bit<4> FLAG_RESERVED = 1;
+const bit<4> FLAG_LLR = 2;
+const bit<4> FLAG_REPLAY = 4;
+const bit<4> FLAG_POISON = 8;
+
+// ------------------------------------------------------------------------------------------------------------- OEFH
+const bit<2> OEFH_VERSION = 0;
+
+const bit<3> VC_REQUEST = 0;
+const bit<3> VC_RESPONSE = 1;
+const bit<3> VC_CONTROL = 7;
+
+const bit<2> ECN_NOT_CAPABLE = 0;
+const bit<2> ECN_CAPABLE_1 = 1;
+const bit<2> ECN_CAPABLE_0 = 2;
+const bit<2> ECN_CONGESTION_EXPERIENCED = 3;
+
+typedef bit<12> endpoint_t;
+const endpoint_t FIRST_SWITCH_ID = 0xF00;
+const endpoint_t NOBODY = 0xFFF;
+
+typedef bit<4> next_t;
+const next_t NEXT_LSU = 1;
+const next_t NEXT_TMA = 2;
+const next_t NEXT_EVENT = 3;
+const next_t NEXT_PROBE = 4;
+
+const bit<4> HOPS_INITIAL = 8;
+
+// -------------------------------------------------------------------------------------------------------------- LSU
+const bit<4> LSU_LOAD = 1;
+const bit<4> LSU_STORE = 2;
+const bit<4> LSU_ATOMIC_ADD = 3;
+const bit<4> LSU_ATOMIC_SWAP = 4;
+const bit<4> LSU_ATOMIC_CAS = 5;
+const bit<4> LSU_LOAD_DATA = 9;
+const bit<4> LSU_ACK = 10;
+const bit<4> LSU_ATOMIC_DATA = 11;
+const bit<4> LSU_NAK = 15;
+
+// lsu_t.status: bits 0-2 hold a NAK's reason, bit 3 echoes ECN.
+const bit<4> LSU_STATUS_OK = 0;
+const bit<4> LSU_STATUS_OUT_OF_RANGE = 1;
+const bit<4> LSU_STATUS_MISALIGNED = 2;
+const bit<4> LSU_STATUS_BAD_OPCODE = 3;
+const bit<4> LSU_STATUS_BAD_LENGTH = 4;
+const bit<4> LSU_STATUS_BAD_KEY = 5;
+const bit<4> LSU_STATUS_ECN_ECHO = 8;
+
+// -------------------------------------------------------------------------------------------------------------- TMA
+const bit<4> TMA_WRITE = 1;
+const bit<4> TMA_READ = 2;
+const bit<4> TMA_READ_DATA = 3;
+const bit<4> TMA_ACK = 4;
+const bit<4> TMA_NAK = 15;
+
+const bit<4> TMA_FLAG_LAST = 1;
+const bit<4> TMA_FLAG_ACK_REQ = 2;
+const bit<4> TMA_FLAG_NOTIFY = 4;
+const bit<4> TMA_FLAG_ECN_ECHO = 8;
+
+// ------------------------------------------------------------------------------------------------- EVENT, internal
+const bit<8> EVENT_LINK_DOWN = 1;
+const bit<8> EVENT_LINK_UP = 2;
+const bit<8> EVENT_LINK_DEGRADED = 3;
+
+const bit<8> NOTICE_PORT_STATUS = 1;
+const bit<8> NOTICE_TICK = 2;
+
+// ---------------------------------------------------------------------------------------------------------- LLR_INIT
+const bit<8> LINK_INIT_VERSION = 1;
+const bit<8> CAPABILITY_LLR = 1;
+const bit<8> CAPABILITY_CBFC = 2;
+
+// ------------------------------------------------------------------------------------------- sizes on the wire, bytes
+const bit<32> LINK_BYTES = 12;
+const bit<32> OEFH_BYTES = 6;
+const bit<32> LSU_BYTES = 18;
+const bit<32> TMA_BYTES = 28;
+const bit<32> END_TO_END_CRC_BYTES = 4;
+const bit<32> PACKET_OUT_BYTES = 2;
+
+// ------------------------------------------------------------------------------------------------ port configuration
+typedef bit<2> mode_t;
+const mode_t MODE_OPEN = 0;    // no bring-up: session 0, best effort
+const mode_t MODE_MANAGED = 1; // bring-up, credits, LLR
+
+typedef bit<2> role_t;
+const role_t ROLE_ENDPOINT = 1; // a GPU: its source ids are known
+const role_t ROLE_FABRIC = 2;   // another switch, or the controller: any source that has a tenant
+
+typedef bit<16> tenant_t;
+typedef bit<16> group_t;
+typedef bit<16> slot_t;
+
+// ------------------------------------------------------------------------------------------------------------ verdict
+// What is to become of a frame. Every step of the ingress acts on frames of the verdict that concerns it only.
+typedef bit<2> verdict_t;
+const verdict_t VERDICT_UNDECIDED = 0;
+const verdict_t VERDICT_FORWARD = 1; // meta.egress_port is chosen
+const verdict_t VERDICT_LOCAL = 2;   // for this switch: to the controller
+const verdict_t VERDICT_DROP = 3;    // meta.reason says why
+
+/* Why a frame was dropped: one value and one counter each (drops.p4). They are checked in the order of their values, but
+ * for REASON_TRUNCATED, which is found as soon as a header is missing; a frame with several faults counts under the first.
+ * In packet_in_t.reason, REASON_NONE stands for a frame addressed to this switch. */
+typedef bit<7> reason_t;
+const reason_t REASON_NONE = 0;
+const reason_t REASON_UNKNOWN_PORT = 1;
+const reason_t REASON_TRUNCATED = 2;
+const reason_t REASON_BAD_CRC = 3;
+const reason_t REASON_ODD_BYTE_0 = 4;
+const reason_t REASON_HIGH_BYTE_12 = 5;
+const reason_t REASON_UNKNOWN_KIND = 6;
+const reason_t REASON_LINK_NOT_UP = 7;
+const reason_t REASON_WRONG_SESSION = 8;
+const reason_t REASON_UNEXPECTED_CONTROL = 9;
+const reason_t REASON_POISONED = 10;
+const reason_t REASON_UNKNOWN_VERSION = 11;
+const reason_t REASON_UNKNOWN_NEXT = 12;
+const reason_t REASON_UNKNOWN_OPCODE = 13;
+const reason_t REASON_OVERLONG = 14;
+const reason_t REASON_RESERVED_VC = 15;
+const reason_t REASON_FORGED_EVENT = 16;
+const reason_t REASON_SPOOFED_SOURCE = 17;
+const reason_t REASON_UNKNOWN_SOURCE = 18;
+const reason_t REASON_RESERVED_DESTINATION = 19;
+const reason_t REASON_NOT_A_PROBE = 20;
+const reason_t REASON_NO_ROUTE = 21;
+const reason_t REASON_OTHER_TENANT = 22;
+const reason_t REASON_NO_MEMBER = 23;
+const reason_t REASON_HOP_EXPIRED = 24;
+const reason_t REASON_BAD_EGRESS_PORT = 25;
+const bit<32> REASONS = 128; // size of what is indexed by a reason
+
+#endif

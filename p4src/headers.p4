@@ -1,0 +1,153 @@
+/* Every layout of the protocol, in wire order; docs/protocol.md explains the fields. The Python codec, the Scapy layers and
+ * the documentation's tables are tested against this file. */
+#ifndef HEADERS_P4
+#define HEADERS_P4
+
+#include "constants.p4"
+
+// ------------------------------------------------------------------------------------------------- on every frame
+// Stands for the preamble and FCS that a veth does not show.
+header link_t {
+    kind_t kind;
+    bit<4> flags;
+    bit<20> seq;
+    bit<20> ack;
+    bit<16> session;
+    bit<32> crc; // CRC-32 over everything but this field
+}
+
+// ------------------------------------------------------------------------------------------------------ DATA frames
+// The forwarding header, in place of Ethernet, IP and UDP.
+header oefh_t {
+    bit<2> version;
+    bit<3> vc;
+    bit<2> ecn;
+    bit<1> f; // 1: entropy takes part in path choice; 0: one path per (src, dst), in order
+    endpoint_t dst;
+    endpoint_t src;
+    next_t next;
+    bit<4> hops;
+    bit<8> entropy;
+}
+
+// Load/store. Data and the end-to-end CRC follow.
+header lsu_t {
+    bit<4> opcode;
+    bit<4> status;
+    bit<8> length; // bytes - 1
+    bit<16> incarnation;
+    bit<32> request;
+    bit<16> key;
+    bit<64> address;
+}
+
+// RDMA. Payload and the end-to-end CRC follow.
+header tma_t {
+    bit<4> opcode;
+    bit<4> flags;
+    bit<8> block; // log2 of the block size
+    bit<16> incarnation;
+    bit<32> message;
+    bit<16> key;
+    bit<16> length; // payload bytes in this frame
+    bit<32> offset;
+    bit<32> total;
+    bit<64> address;
+}
+
+header event_t {
+    bit<8> type;
+    bit<8> plane;
+    bit<16> subject;
+    bit<16> sequence;
+    bit<16> detail;
+    bit<48> timestamp; // microseconds of the switch's clock
+}
+
+header probe_t {
+    bit<8> op;
+    bit<8> state;
+    bit<16> port;
+    bit<8> vc;
+    bit<24> zero;
+}
+
+// --------------------------------------------------------------------------------------------------- control frames
+// Body of LLR_ACK and LLR_NACK: all they say is in the link header.
+header llr_control_t {
+    bit<48> zero;
+}
+
+// Body of LLR_INIT and LLR_INIT_ECHO. The credit fields hold 8 values of 24 bits, VC 0 in the most significant ones.
+header link_init_t {
+    bit<8> version;
+    bit<8> capabilities;
+    bit<32> own_epoch;
+    bit<32> peer_epoch;
+    bit<8> credit_size;     // log2
+    bit<8> packet_overhead; // two's complement
+    bit<16> max_frame;
+    bit<8> lossless_vcs; // bit v: VC v
+    bit<16> outstanding_frames_max;
+    bit<192> credit_limit;
+    bit<192> credits_in_use;
+}
+
+// Body of CF_UPDATE (credits freed) and CC_UPDATE (credits consumed): 8 values of 24 bits, VC 0 in the most significant ones.
+header credit_update_t {
+    bit<40> zero;
+    bit<8> vc_mask; // bit v: VC v is reported
+    bit<192> credits;
+}
+
+// --------------------------------------------------------------------------------------- inside the switch, no wire
+// What the switch senses, on EVENT_PORT: a link header of zeros, then this.
+header notice_t {
+    bit<8> type;
+    bit<8> state; // of a port: 1 up, 0 down
+    bit<16> port;
+}
+
+@controller_header("packet_in")
+header packet_in_t {
+    port_t ingress_port;
+    reason_t reason; // why the frame was dropped; REASON_NONE: it is addressed to this switch
+}
+
+@controller_header("packet_out")
+header packet_out_t {
+    port_t egress_port; // 0: through the pipeline, as if it came in on a fabric port
+    bit<7> padding;
+}
+
+struct headers_t {
+    packet_in_t packet_in;
+    packet_out_t packet_out;
+    link_t link;
+    oefh_t oefh;
+    lsu_t lsu;
+    tma_t tma;
+    event_t event;
+    probe_t probe;
+    llr_control_t llr_control;
+    link_init_t link_init;
+    credit_update_t credit_update;
+    notice_t notice;
+}
+
+// -------------------------------------------------------------------------------------------------- frame's metadata
+struct metadata_t {
+    verdict_t verdict;
+    reason_t reason;
+    // the port that the frame came in on
+    mode_t mode;
+    role_t role;
+    tenant_t tenant;
+    bit<8> byte_12;
+    bit<32> frame_bytes; // without the controller's header
+    // where it goes
+    port_t egress_port;
+    bit<1> renew_crc;
+}
+
+#endif
