@@ -52,7 +52,7 @@ class Ecn(IntEnum):
     NOT_CAPABLE = 0
     CAPABLE_1 = 1
     CAPABLE_0 = 2
-    CONGESTION = 3
+    CONGESTION_EXPERIENCED = 3
 
 
 class LsuOpcode(IntEnum):
@@ -111,8 +111,8 @@ class EventType(IntEnum):
     LINK_DEGRADED = 3
 
 
-class SenseType(IntEnum):
-    """What enters the switch program on its internal event port."""
+class NoticeType(IntEnum):
+    """What a switch senses, as it enters the switch program on its internal event port."""
 
     PORT_STATUS = 1
     TICK = 2

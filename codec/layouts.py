@@ -168,7 +168,7 @@ PROBE: Final = Layout(
         Field("state", 8),
         Field("port", 16),
         Field("vc", 8),
-        Field("zeros", 24),
+        Field("zero", 24),
     ),
 )
 
@@ -177,7 +177,7 @@ LINK_INIT: Final = Layout(
     (
         Field("version", 8, default=1),
         Field("capabilities", 8),
-        Field("epoch", 32),
+        Field("own_epoch", 32),
         Field("peer_epoch", 32),
         Field("credit_size", 8, default=10),  # log2
         Field("packet_overhead", 8, signed=True),
@@ -192,18 +192,17 @@ LINK_INIT: Final = Layout(
 CREDIT_UPDATE: Final = Layout(
     "credit_update_t",
     (
-        Field("zeros", 40),
-        Field("mask", 8, default=0xFF),
-        Field("counters", 192, parts=8),
+        Field("zero", 40),
+        Field("vc_mask", 8, default=0xFF),
+        Field("credits", 192, parts=8),
     ),
 )
 
-LLR_CONTROL: Final = Layout("llr_control_t", (Field("zeros", 48),))
+LLR_CONTROL: Final = Layout("llr_control_t", (Field("zero", 48),))
 
-SENSE: Final = Layout(
-    "sense_t",
+NOTICE: Final = Layout(
+    "notice_t",
     (
-        Field("zeros", 96),
         Field("type", 8, default=1),
         Field("state", 8),
         Field("port", 16),
@@ -211,7 +210,7 @@ SENSE: Final = Layout(
 )
 
 LAYOUTS: Final[tuple[Layout, ...]] = (
-    LINK, OEFH, LSU, TMA, EVENT, PROBE, LINK_INIT, CREDIT_UPDATE, LLR_CONTROL, SENSE,
+    LINK, OEFH, LSU, TMA, EVENT, PROBE, LINK_INIT, CREDIT_UPDATE, LLR_CONTROL, NOTICE,
 )  # fmt: skip
 
 BODY_OF_KIND: Final[Mapping[Kind, Layout]] = {

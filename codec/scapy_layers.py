@@ -39,7 +39,7 @@ from codec.constants import (
     LsuOpcode,
     LsuStatus,
     Next,
-    SenseType,
+    NoticeType,
     TmaFlag,
     TmaOpcode,
 )
@@ -51,14 +51,16 @@ _ENUMS: Final[Mapping[tuple[str, str], type[IntEnum]]] = {
     ("lsu_t", "status"): LsuStatus,
     ("tma_t", "opcode"): TmaOpcode,
     ("event_t", "type"): EventType,
-    ("sense_t", "type"): SenseType,
+    ("notice_t", "type"): NoticeType,
 }
 _FLAGS: Final[Mapping[tuple[str, str], type[IntFlag]]] = {
     ("link_t", "flags"): LinkFlag,
     ("tma_t", "flags"): TmaFlag,
     ("link_init_t", "capabilities"): Capability,
 }
-_HEX: Final = frozenset({"crc", "session", "key", "address", "epoch", "peer_epoch", "mask", "dst", "src", "subject"})
+_HEX: Final = frozenset(
+    {"crc", "session", "key", "address", "own_epoch", "peer_epoch", "vc_mask", "dst", "src", "subject"}
+)
 
 
 class _BytesMinusOneField(BitField):
@@ -242,11 +244,11 @@ class LlrControl(Packet):
     fields_desc = _fields(layouts.LLR_CONTROL)
 
 
-class Sense(Packet):
-    """What a switch's target tells the switch program on its internal event port: port status, tick."""
+class Notice(Packet):
+    """What a switch's target tells the switch program on its internal event port, after a link header of zeros."""
 
-    name = "Sense"
-    fields_desc = _fields(layouts.SENSE)
+    name = "Notice"
+    fields_desc = _fields(layouts.NOTICE)
 
 
 bind_layers(Link, OEFH, kind=Kind.DATA)

@@ -10,14 +10,21 @@ import pytest
 from scapy.packet import Packet
 
 from codec import layouts
-from codec.constants import Kind, Next, SenseType
+from codec.constants import Kind, Next, NoticeType
 from codec.layouts import credits_of, end_to_end_crc, link_crc, session_of
-from codec.scapy_layers import LSU, OEFH, TMA, CreditUpdate, Event, Link, LinkInit, LlrControl, Sense
+from codec.scapy_layers import LSU, OEFH, TMA, CreditUpdate, Event, Link, LinkInit, LlrControl, Notice
 
 VECTORS: dict[str, list[dict[str, Any]]] = json.loads(Path(__file__).with_name("vectors.json").read_text())
 
 # The vectors speak of fields of a whole frame; where a header's field has another name, it is here.
-RENAMED = {"F": "f", "tma_flags": "flags", "credit_size_log2": "credit_size"}
+RENAMED = {
+    "F": "f",
+    "tma_flags": "flags",
+    "credit_size_log2": "credit_size",
+    "epoch": "own_epoch",
+    "mask": "vc_mask",
+    "counters": "credits",
+}
 LINK_FIELDS = {"kind", "flags", "seq", "ack", "session"}
 OEFH_FIELDS = {"version", "vc", "ecn", "f", "dst", "src", "next", "hops", "entropy"}
 
@@ -100,16 +107,18 @@ def test_layouts_build_and_read(vector: dict[str, Any]) -> None:
     header = layouts.LINK.pack(**link)
     crc = link_crc(header + rest)
     assert (layouts.LINK.pack(**link, crc=crc) + rest).hex() == vector["hex"]
-    assert {name: list(read[name]) if isinstance(read[name], tuple) else read[name] for name in body} == body
+    flat = {name: list(value) if isinstance(value, tuple) else value for name, value in read.items()}
+    assert {name: flat[name] for name in body} == body
 
 
 def test_internal_frames() -> None:
+    zeros = bytes(layouts.LINK.size)
     built = {
-        "port 3 down": layouts.SENSE.pack(type=SenseType.PORT_STATUS, state=0, port=3),
-        "tick": layouts.SENSE.pack(type=SenseType.TICK),
+        "port 3 down": zeros + layouts.NOTICE.pack(type=NoticeType.PORT_STATUS, state=0, port=3),
+        "tick": zeros + layouts.NOTICE.pack(type=NoticeType.TICK),
     }
     assert {v["name"]: v["hex"] for v in VECTORS["internal_frames"]} == {n: b.hex() for n, b in built.items()}
-    assert bytes(Sense(type="PORT_STATUS", port=3)) == built["port 3 down"]
+    assert bytes(Link(kind=0, crc=0) / Notice(type="PORT_STATUS", port=3)) == built["port 3 down"]
 
 
 @pytest.mark.parametrize("case", VECTORS["sessions"], ids=str)
