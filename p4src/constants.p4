@@ -118,43 +118,43 @@ typedef bit<16> group_t;
 typedef bit<16> slot_t;
 
 // ------------------------------------------------------------------------------------------------------------ verdict
-// What is to become of a frame. Every step of the ingress acts on frames of the verdict that concerns it only.
-typedef bit<2> verdict_t;
+/* What is to become of a frame: one field, so that each step of the ingress needs one comparison. A step acts on frames
+ * that are still undecided; it drops one by writing a REASON_ as its verdict.
+ *
+ * Each reason has a counter of its own (drops.p4) and shows in packet_in_t.reason when it is trapped. A frame with several
+ * faults counts under the one that is found first: checks run in the order of the values, but for REASON_TRUNCATED, which
+ * is found as soon as a header is missing (a cut frame whose CRC is wrong counts as REASON_BAD_CRC), and
+ * REASON_LINK_NOT_UP, which the outgoing link may cause as well. */
+typedef bit<7> verdict_t;
 const verdict_t VERDICT_UNDECIDED = 0;
-const verdict_t VERDICT_FORWARD = 1; // meta.egress_port is chosen
-const verdict_t VERDICT_LOCAL = 2;   // for this switch: to the controller
-const verdict_t VERDICT_DROP = 3;    // meta.reason says why
-
-/* Why a frame was dropped: one value and one counter each (drops.p4). They are checked in the order of their values, but
- * for REASON_TRUNCATED, which is found as soon as a header is missing; a frame with several faults counts under the first.
- * In packet_in_t.reason, REASON_NONE stands for a frame addressed to this switch. */
-typedef bit<7> reason_t;
-const reason_t REASON_NONE = 0;
-const reason_t REASON_UNKNOWN_PORT = 1;
-const reason_t REASON_TRUNCATED = 2;
-const reason_t REASON_BAD_CRC = 3;
-const reason_t REASON_ODD_BYTE_0 = 4;
-const reason_t REASON_HIGH_BYTE_12 = 5;
-const reason_t REASON_UNKNOWN_KIND = 6;
-const reason_t REASON_LINK_NOT_UP = 7;
-const reason_t REASON_WRONG_SESSION = 8;
-const reason_t REASON_UNEXPECTED_CONTROL = 9;
-const reason_t REASON_POISONED = 10;
-const reason_t REASON_UNKNOWN_VERSION = 11;
-const reason_t REASON_UNKNOWN_NEXT = 12;
-const reason_t REASON_UNKNOWN_OPCODE = 13;
-const reason_t REASON_OVERLONG = 14;
-const reason_t REASON_RESERVED_VC = 15;
-const reason_t REASON_FORGED_EVENT = 16;
-const reason_t REASON_SPOOFED_SOURCE = 17;
-const reason_t REASON_UNKNOWN_SOURCE = 18;
-const reason_t REASON_RESERVED_DESTINATION = 19;
-const reason_t REASON_NOT_A_PROBE = 20;
-const reason_t REASON_NO_ROUTE = 21;
-const reason_t REASON_OTHER_TENANT = 22;
-const reason_t REASON_NO_MEMBER = 23;
-const reason_t REASON_HOP_EXPIRED = 24;
-const reason_t REASON_BAD_EGRESS_PORT = 25;
-const bit<32> REASONS = 128; // size of what is indexed by a reason
+const verdict_t REASON_UNKNOWN_PORT = 1;
+const verdict_t REASON_TRUNCATED = 2;
+const verdict_t REASON_BAD_CRC = 3;
+const verdict_t REASON_ODD_BYTE_0 = 4;
+const verdict_t REASON_HIGH_BYTE_12 = 5;
+const verdict_t REASON_UNKNOWN_KIND = 6;
+const verdict_t REASON_LINK_NOT_UP = 7;
+const verdict_t REASON_WRONG_SESSION = 8;
+const verdict_t REASON_POISONED = 9;
+const verdict_t REASON_UNEXPECTED_CONTROL = 10;
+const verdict_t REASON_UNKNOWN_VERSION = 11;
+const verdict_t REASON_UNKNOWN_NEXT = 12;
+const verdict_t REASON_UNKNOWN_OPCODE = 13;
+const verdict_t REASON_OVERLONG = 14;
+const verdict_t REASON_RESERVED_VC = 15;
+const verdict_t REASON_FORGED_EVENT = 16;
+const verdict_t REASON_SPOOFED_SOURCE = 17;
+const verdict_t REASON_UNKNOWN_SOURCE = 18;
+const verdict_t REASON_RESERVED_DESTINATION = 19;
+const verdict_t REASON_NOT_A_PROBE = 20;
+const verdict_t REASON_NO_ROUTE = 21;
+const verdict_t REASON_OTHER_TENANT = 22;
+const verdict_t REASON_NO_MEMBER = 23;
+const verdict_t REASON_BAD_EGRESS_PORT = 24;
+const verdict_t REASON_HOP_EXPIRED = 25;
+const verdict_t VERDICT_CONSUMED = 125; // an internal frame that has done its work
+const verdict_t VERDICT_FORWARD = 126;  // leaves by meta.egress_port
+const verdict_t VERDICT_LOCAL = 127;    // addressed to this switch: goes to the controller
+const bit<32> VERDICTS = 128;           // size of what is indexed by a verdict
 
 #endif

@@ -111,7 +111,7 @@ header notice_t {
 @controller_header("packet_in")
 header packet_in_t {
     port_t ingress_port;
-    reason_t reason; // why the frame was dropped; REASON_NONE: it is addressed to this switch
+    verdict_t reason; // a REASON_, or VERDICT_LOCAL
 }
 
 @controller_header("packet_out")
@@ -135,19 +135,19 @@ struct headers_t {
     notice_t notice;
 }
 
-// -------------------------------------------------------------------------------------------------- frame's metadata
+// ------------------------------------------------------------------------------- what the switch knows of a frame
 struct metadata_t {
     verdict_t verdict;
-    reason_t reason;
-    // the port that the frame came in on
+    bit<8> byte_12;
+    bit<32> frame_bytes; // without the controller's header
+    // of the port that the frame came in on
     mode_t mode;
     role_t role;
     tenant_t tenant;
-    bit<8> byte_12;
-    bit<32> frame_bytes; // without the controller's header
     // where it goes
     port_t egress_port;
-    bit<1> renew_crc;
+    bit<1> routed;    // by address: each switch on the way takes one from the hop limit
+    bit<1> renew_crc; // it leaves on a link: the CRC covers what has been changed
 }
 
 #endif

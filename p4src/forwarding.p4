@@ -1,0 +1,118 @@
+#ifndef FORWARDING_P4
+#define FORWARDING_P4
+
+#include "headers.p4"
+
+/* Where a frame goes. Routes are per tenant: there is no way to name another tenant's endpoint. Nothing is learnt; what the
+ * controller did not install is dropped. Of several equal paths a frame with F = 1 takes one by source, destination and
+ * entropy, a frame with F = 0 one by source and destination alone, so that it stays in order whatever its entropy says.
+ *
+ * Frames for this switch itself are probes and go to the controller. */
+control Forwarding(in headers_t hdr, inout metadata_t meta) {
+    tenant_t destination = 0;
+    group_t group = 0;
+    slot_t slots = 0;
+    slot_t slot = 0;
+    bit<8> entropy = 0;
+
+    action local() {
+        meta.verdict = VERDICT_LOCAL;
+    }
+
+    // The ids of this switch.
+    table station {
+        key = {
+            hdr.oefh.dst: exact @name("dst");
+        }
+        actions = {
+            local;
+            @defaultonly NoAction;
+        }
+        const default_action = NoAction();
+        size = 16;
+    }
+
+    action to_port(port_t port) {
+        meta.egress_port = port;
+    }
+
+    action to_group(group_t group_id, slot_t size) {
+        group = group_id;
+        slots = size;
+    }
+
+    table forward {
+        key = {
+            meta.tenant: exact @name("tenant");
+            hdr.oefh.dst: exact @name("dst");
+        }
+        actions = {
+            to_port;
+            to_group;
+            @defaultonly NoAction;
+        }
+        const default_action = NoAction();
+        size = 8192;
+    }
+
+    // The ports of a group, slots 0 to size - 1.
+    table group_member {
+        key = {
+            group: exact @name("group");
+            slot: exact @name("slot");
+        }
+        actions = {
+            to_port;
+            @defaultonly NoAction;
+        }
+        const default_action = NoAction();
+        size = 8192;
+    }
+
+    action belongs_to(tenant_t tenant) {
+        destination = tenant;
+    }
+
+    // Only asked for a frame without a route, to tell a foreign destination from an unknown one.
+    table destination_tenant {
+        key = {
+            hdr.oefh.dst: exact @name("dst");
+        }
+        actions = {
+            belongs_to;
+            @defaultonly NoAction;
+        }
+        const default_action = NoAction();
+        size = 4096;
+    }
+
+    apply {
+        if (meta.verdict == VERDICT_UNDECIDED) {
+            if (hdr.oefh.dst == NOBODY) {
+                meta.verdict = REASON_RESERVED_DESTINATION;
+            } else if (hdr.oefh.dst >= FIRST_SWITCH_ID && station.apply().hit) {
+                if (!hdr.probe.isValid()) {
+                    meta.verdict = REASON_NOT_A_PROBE;
+                }
+            } else if (forward.apply().hit) {
+                meta.verdict = VERDICT_FORWARD;
+                meta.routed = 1;
+                if (slots != 0) {
+                    if (hdr.oefh.f == 1) {
+                        entropy = hdr.oefh.entropy;
+                    }
+                    hash(slot, HashAlgorithm.crc32, 16w0, { hdr.oefh.dst, hdr.oefh.src, entropy }, slots);
+                    if (!group_member.apply().hit) {
+                        meta.verdict = REASON_NO_MEMBER;
+                    }
+                }
+            } else if (destination_tenant.apply().hit && destination != meta.tenant) {
+                meta.verdict = REASON_OTHER_TENANT;
+            } else {
+                meta.verdict = REASON_NO_ROUTE;
+            }
+        }
+    }
+}
+
+#endif

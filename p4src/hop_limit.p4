@@ -1,0 +1,20 @@
+#ifndef HOP_LIMIT_P4
+#define HOP_LIMIT_P4
+
+#include "headers.p4"
+
+/* A frame that goes in circles, by a mistake in the routes, must end: each switch that routes it takes one from its hop
+ * limit, and one whose limit comes to 0 goes no further. A limit of 0 has expired already. */
+control HopLimit(inout headers_t hdr, inout metadata_t meta) {
+    apply {
+        if (meta.verdict == VERDICT_FORWARD && meta.routed == 1) {
+            if (hdr.oefh.hops <= 1) {
+                meta.verdict = REASON_HOP_EXPIRED;
+            } else {
+                hdr.oefh.hops = hdr.oefh.hops - 1;
+            }
+        }
+    }
+}
+
+#endif
