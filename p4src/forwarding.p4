@@ -3,9 +3,13 @@
 
 #include "headers.p4"
 
+const bit<64> HASH_VALUES = 0x100000000; // modulo this a CRC-32 stays as it is
+
 /* Where a frame goes. Routes are per tenant: there is no way to name another tenant's endpoint. Nothing is learnt; what the
  * controller did not install is dropped. Of several equal paths a frame with F = 1 takes one by source, destination and
  * entropy, a frame with F = 0 one by source and destination alone, so that it stays in order whatever its entropy says.
+ * The slot is the CRC-32 of these as a fraction of the group's size. Its low bits would do badly: of 64 neighbouring ids
+ * they reach half the slots of a group of 8, as a CRC is linear and only a few of its input bits differ.
  *
  * Frames for this switch itself are probes and go to the controller. */
 control Forwarding(in headers_t hdr, inout metadata_t meta) {
@@ -14,6 +18,7 @@ control Forwarding(in headers_t hdr, inout metadata_t meta) {
     slot_t slots = 0;
     slot_t slot = 0;
     bit<8> entropy = 0;
+    bit<32> flow = 0;
 
     action local() {
         meta.verdict = VERDICT_LOCAL;
@@ -101,7 +106,9 @@ control Forwarding(in headers_t hdr, inout metadata_t meta) {
                     if (hdr.oefh.f == 1) {
                         entropy = hdr.oefh.entropy;
                     }
-                    hash(slot, HashAlgorithm.crc32, 16w0, { hdr.oefh.dst, hdr.oefh.src, entropy }, slots);
+                    hash(flow, HashAlgorithm.crc32, 32w0, { hdr.oefh.dst, hdr.oefh.src, entropy }, HASH_VALUES);
+                    bit<48> scaled = (bit<48>)flow * (bit<48>)slots;
+                    slot = scaled[47:32];
                     if (!group_member.apply().hit) {
                         meta.verdict = REASON_NO_MEMBER;
                     }
