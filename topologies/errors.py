@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class FabricError(Exception):
+class LaunchError(Exception):
     """Report a fault that the user can act on; shown without a traceback.
 
     `hint` is the next thing to try, `details` are lines to quote below the message (the end of a log, say).
@@ -22,5 +22,5 @@ class FabricError(Exception):
         return "\n".join(lines)
 
 
-class TopologyError(FabricError, ValueError):
+class TopologyError(LaunchError, ValueError):
     """Report a topology that cannot be built."""

@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable
 from typing import Final, NoReturn
 
-from topologies.errors import FabricError
+from topologies.errors import LaunchError
 
 # <linux/sched.h>, <sys/mount.h>, <sys/prctl.h>: Python 3.11 has none of these calls.
 CLONE_NEWNS: Final = 0x00020000
@@ -38,7 +38,7 @@ def run_isolated(body: Callable[[], int], on_start: Callable[[int], None] = lamb
 
     `on_start` is called here with the child's process id as this namespace sees it: what a tool needs to enter the
     fabric. SIGINT, SIGTERM and SIGHUP are passed on to the body; when this process dies, the body and all it started
-    die with it. A body ended by a signal gives 128 + its number. Raises FabricError where the kernel refuses.
+    die with it. A body ended by a signal gives 128 + its number. Raises LaunchError where the kernel refuses.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
     parent = os.getpid()
@@ -53,7 +53,7 @@ def run_isolated(body: Callable[[], int], on_start: Callable[[int], None] = lamb
     if not report.startswith("started "):
         os.waitpid(child, 0)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
-        raise FabricError(
+        raise LaunchError(
             f"cannot make the fabric's namespaces: {report.strip() or 'the child ended at once'}",
             "It needs a kernel with network, mount and process namespaces, and root in the initial namespaces.",
         )

@@ -18,7 +18,7 @@ from mininet.link import Intf, Link
 from mininet.node import Host, Switch
 
 from codec.constants import MTU
-from topologies.errors import FabricError
+from topologies.errors import LaunchError
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
 DEFAULT_RUN_DIR: Final = REPOSITORY / "build" / "run"
@@ -112,7 +112,7 @@ class FabricLink(Link):
                 script.append(f"ip link set {name} up")
         done = subprocess.run(["/bin/sh", "-c", "\n".join(script)], capture_output=True, text=True, check=False)
         if done.returncode:
-            raise FabricError(f"cannot make the link {intfname1} - {intfname2}: {done.stderr.strip()}")
+            raise LaunchError(f"cannot make the link {intfname1} - {intfname2}: {done.stderr.strip()}")
 
     def delete(self) -> None:
         """Remove the cable: one end takes the other with it."""
@@ -175,10 +175,10 @@ class FabricSwitch(Switch):
                 cwd=REPOSITORY,
             )  # fmt: skip
         except OSError as error:
-            raise FabricError(f"switch {self.name}: cannot run {command[0]}: {error.strerror}") from None
+            raise LaunchError(f"switch {self.name}: cannot run {command[0]}: {error.strerror}") from None
 
     def wait_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Wait until the switch serves P4Runtime; raise FabricError with the end of its log if it does not."""
+        """Wait until the switch serves P4Runtime; raise LaunchError with the end of its log if it does not."""
         deadline = time.monotonic() + timeout_s
         while not self.connected():
             status = self.process.poll() if self.process is not None else None
@@ -189,7 +189,7 @@ class FabricSwitch(Switch):
             time.sleep(0.01)
 
     def _fail(self, what: str) -> None:
-        raise FabricError(
+        raise LaunchError(
             f"switch {self.name} {what}. The last lines of its log:",
             f"The whole log: {self.log_path}",
             last_lines(self.log_path),
@@ -281,7 +281,7 @@ class Bmv2Switch(FabricSwitch):
         super().wait_ready(timeout_s)
         cli = shutil.which("simple_switch_CLI")
         if cli is None:
-            raise FabricError(
+            raise LaunchError(
                 f"switch {self.name}: simple_switch_CLI is missing, so BMv2's queues stay at 64 frames.",
                 "Install it beside simple_switch_grpc, or use the embedded target (leave P4_TARGET unset).",
             )
@@ -305,7 +305,7 @@ def _check_free(port: int, name: str) -> None:
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
-            raise FabricError(
+            raise LaunchError(
                 f"switch {name}: port {port} on 127.0.0.1 is in use ({error.strerror}).",
                 f"Find its owner with `ss -ltnp sport = :{port}` and stop it.",
             ) from None

@@ -15,10 +15,8 @@ from typing import Any, Final
 from mininet.topo import Topo
 
 from codec.constants import FIRST_SWITCH_ID, MAX_GPU_ID, MAX_SWITCH_ID
+from codec.fabric import MAX_SWITCH_PORT
 from topologies.errors import TopologyError
-
-MAX_SWITCH_PORT: Final = 503
-"""Highest port of a switch that a cable can take; 504 and up are the switch program's internal ports."""
 
 MAX_PLANES: Final = 16
 """More network ports than any accelerator has; each costs a veth and a socket per GPU."""

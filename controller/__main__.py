@@ -1,0 +1,145 @@
+"""Control a fabric, or look at one: `python -m controller [run | status | counters | drift | routes] [SWITCH ...]`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from codec.fabric import Fabric, FabricError, SwitchNode
+from controller.entities import drift
+from controller.pipeline import Pipeline, PipelineError
+from controller.reader import ReadError, SwitchReader
+from controller.routes import entries_for
+from controller.status import ControllerStatus
+
+RUN_DIR = Path(__file__).resolve().parent.parent / "build" / "run"
+
+
+def parse(argv: list[str] | None) -> argparse.Namespace:
+    """Return the command line's options."""
+    parser = argparse.ArgumentParser(prog="python -m controller", description=__doc__.partition(":")[0] + ".")
+    parser.add_argument(
+        "command", nargs="?", default="run", choices=list(COMMANDS),
+        help="run: program the switches and look after them; status: what the running controller says; "
+        "counters: frames and drops per port; drift: what was edited by hand; routes: what would be installed",
+    )  # fmt: skip
+    parser.add_argument("switches", nargs="*", metavar="SWITCH", help="only these switches (not for run)")
+    parser.add_argument(
+        "--fabric", type=Path, default=Path(os.environ.get("ETHLINK_FABRIC", RUN_DIR / "fabric.json")),
+        help="fabric description (default: $ETHLINK_FABRIC or build/run/fabric.json)",
+    )  # fmt: skip
+    parser.add_argument("--p4info", type=Path, help="P4Info text file of the switch program (run)")
+    parser.add_argument("--config", type=Path, help="compiled switch program: a .p4bin, or BMv2's JSON (run)")
+    parser.add_argument("--status", type=Path, help="status file (default: controller.json beside the description)")
+    parser.add_argument("-v", "--verbose", action="store_true", help="log what the P4Runtime client does")
+    options = parser.parse_args(argv)
+    if options.command == "run" and (options.p4info is None or options.config is None):
+        parser.error("run needs --p4info and --config: the files that `p4switch compile -o DIR` writes")
+    if options.status is None:
+        options.status = options.fabric.with_name("controller.json")
+    return options
+
+
+def run(fabric: Fabric, options: argparse.Namespace) -> int:
+    """Serve until a signal ends it."""
+    # Loaded here alone: the other commands do without its half second.
+    from controller.service import serve  # noqa: PLC0415
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stdout)
+    if not options.verbose:
+        logging.getLogger("finsy").setLevel(logging.WARNING)
+    asyncio.run(serve(fabric, Pipeline(options.p4info, options.config), options.status))
+    return 0
+
+
+def show_status(fabric: Fabric, options: argparse.Namespace) -> int:
+    """Print the status file of the running controller."""
+    status = ControllerStatus.load(options.status)
+    if status is None:
+        print(f"{options.status}: no controller has written here. Is the fabric up?", file=sys.stderr)
+        return 1
+    table = Table("switch", "state", "in charge", "installations", "entries", "edited by hand", "error")
+    for node in _chosen(fabric, options):
+        item = status.switches.get(node.name)
+        if item is not None:
+            table.add_row(
+                node.name, item.state, "controller" if item.primary else "another client", str(item.boots),
+                str(item.entries), "\n".join(item.drift), item.error,
+            )  # fmt: skip
+    Console().print(table)
+    return 0 if status.ready else 1
+
+
+def show_counters(fabric: Fabric, options: argparse.Namespace) -> int:
+    """Print frames, bytes and drops per port, as the switches count them."""
+    table = Table("switch", "port", "peer")
+    for name in ("frames in", "bytes in", "frames out", "bytes out"):
+        table.add_column(name, justify="right")
+    table.add_column("dropped")
+    for node in _chosen(fabric, options):
+        peers = {port.port: port.peer for port in node.ports}
+        with SwitchReader(node) as reader:
+            for number, port in reader.counters().items():
+                drops = ", ".join(f"{reason} {count:,}" for reason, count in port.drops.items())
+                table.add_row(
+                    node.name, str(number), peers.get(number, "controller"), f"{port.rx_frames:,}",
+                    f"{port.rx_bytes:,}", f"{port.tx_frames:,}", f"{port.tx_bytes:,}", drops,
+                )  # fmt: skip
+    Console().print(table)
+    return 0
+
+
+def show_drift(fabric: Fabric, options: argparse.Namespace) -> int:
+    """Print how the switches differ from what the controller means them to hold; exit with 1 if they do."""
+    differs = False
+    for node in _chosen(fabric, options):
+        with SwitchReader(node) as reader:
+            for line in drift(entries_for(fabric, node), reader.entries()):
+                print(f"{node.name}: {line}")
+                differs = True
+    if not differs:
+        print("The switches hold what the controller installed.")
+    return int(differs)
+
+
+def show_routes(fabric: Fabric, options: argparse.Namespace) -> int:
+    """Print what the controller installs, without a switch."""
+    for node in _chosen(fabric, options):
+        for item in entries_for(fabric, node):
+            print(f"{node.name}: {item}")
+    return 0
+
+
+COMMANDS: dict[str, Callable[[Fabric, argparse.Namespace], int]] = {
+    "run": run, "status": show_status, "counters": show_counters, "drift": show_drift, "routes": show_routes,
+}  # fmt: skip
+
+
+def _chosen(fabric: Fabric, options: argparse.Namespace) -> list[SwitchNode]:
+    return [fabric.switch(name) for name in options.switches] if options.switches else list(fabric.switches)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command and return the exit status."""
+    options = parse(argv)
+    try:
+        return COMMANDS[options.command](Fabric.load(options.fabric), options)
+    except (FabricError, PipelineError, ReadError) as error:
+        print(f"controller: {error}", file=sys.stderr)
+    except KeyError as error:  # an unknown switch; the description's message names those there are
+        print(f"controller: {error.args[0]}", file=sys.stderr)
+    except KeyboardInterrupt:
+        return 130
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

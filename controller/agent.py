@@ -1,0 +1,174 @@
+"""Look after one switch: connect, push the program, install its entries once per boot, and watch.
+
+The switch belongs to whoever edits it last. The controller installs when a switch has no program (it has just
+started), not when it becomes the primary client: after somebody else's session it compares, and shows what differs,
+but leaves it. finsy calls the ready handler on every promotion and demotion; `_ready` is written for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Final, cast
+
+import finsy as fy
+import grpc
+from finsy.proto import p4r_grpc
+
+from codec.fabric import SwitchNode
+from controller.entities import drift, from_p4, to_p4
+from controller.packets import describe_packet_in
+from controller.pipeline import Pipeline, push, read_cookie
+from controller.routes import Entry
+from controller.status import State, SwitchStatus
+
+ELECTION_ID: Final = 10
+"""Low, so that any tool that asks for a higher one becomes the primary client."""
+BATCH: Final = 5000
+"""Updates per Write: well below gRPC's 4 MB message."""
+PACKET_QUEUE: Final = 1024
+PACKET_LINES_PER_S: Final = 20
+"""A flood of packet-ins must not fill the disk with log lines; what is not logged is counted."""
+RETRY_S: Final = 2.0
+
+RpcError = (fy.P4ClientError, grpc.aio.AioRpcError)
+
+log = logging.getLogger(__name__)
+
+
+class SwitchAgent:
+    """Keep one switch programmed.
+
+    `changed` is called after every change of `status`. `known_cookie` is the push that an earlier controller completed,
+    so that a restarted controller does not install again over edits by hand.
+    """
+
+    def __init__(
+        self,
+        node: SwitchNode,
+        entries: Sequence[Entry],
+        pipeline: Pipeline,
+        changed: Callable[[], None],
+        known_cookie: int | None = None,
+    ) -> None:
+        self.node = node
+        self.entries = entries
+        self.pipeline = pipeline
+        self.status = SwitchStatus(cookie=known_cookie)
+        self._changed = changed
+
+    def switch(self) -> fy.Switch:
+        """Return the finsy switch that drives this agent."""
+        options = fy.SwitchOptions(
+            p4info=self.pipeline.p4info_path,
+            device_id=self.node.device_id,
+            initial_election_id=ELECTION_ID,
+            ready_handler=self._ready,
+        )
+        switch = fy.Switch(self.node.name, self.node.grpc, options)
+        switch.ee.on(fy.SwitchEvent.CHANNEL_UP, self._channel_up)
+        switch.ee.on(fy.SwitchEvent.CHANNEL_DOWN, self._channel_down)
+        return switch
+
+    def _channel_up(self, switch: fy.Switch) -> None:
+        switch.create_task(self._log_packets(switch), background=True, name="packets")
+
+    def _channel_down(self, _switch: fy.Switch) -> None:
+        log.warning("%s: the connection to %s is gone; waiting for it", self.node.name, self.node.grpc)
+        self._set(state=State.CONNECTING, primary=False)
+
+    def _set(self, **values: object) -> None:
+        for name, value in values.items():
+            setattr(self.status, name, value)
+        self._changed()
+
+    async def _ready(self, switch: fy.Switch) -> None:
+        self._set(primary=switch.is_primary)
+        if not switch.is_primary:
+            log.info("%s: another client is in charge (election id %d)", self.node.name, switch.primary_id)
+            if self.status.state is not State.PROGRAMMED:
+                # Met while another client is in charge: nothing to do until it leaves, but do not keep others waiting
+                # for a switch that was programmed before.
+                await self._watch_only(switch)
+            return
+        while True:
+            try:
+                await self._bring_up(switch)
+                return
+            except RpcError as error:
+                code = error.code if isinstance(error, fy.P4ClientError) else error.code()
+                if code in (fy.GRPCStatusCode.PERMISSION_DENIED, grpc.StatusCode.PERMISSION_DENIED):
+                    return  # no longer primary; this handler runs again on the next change
+                if code in (fy.GRPCStatusCode.UNAVAILABLE, grpc.StatusCode.UNAVAILABLE):
+                    return  # the switch is gone; finsy reconnects
+                message = str(error) if isinstance(error, fy.P4ClientError) else error.details()
+                log.error("%s: %s", self.node.name, message)
+                self._set(state=State.FAILED, error=message or str(code))
+            await asyncio.sleep(RETRY_S)
+
+    async def _bring_up(self, switch: fy.Switch) -> None:
+        async with grpc.aio.insecure_channel(self.node.grpc) as channel:
+            stub = p4r_grpc.P4RuntimeStub(channel)
+            cookie = await read_cookie(stub, self.node.device_id)
+            if cookie is not None and cookie == self.status.cookie:
+                await self._show_drift(switch)
+                return
+            if cookie is not None and self.status.cookie is not None and not self.pipeline.made(cookie):
+                line = (
+                    f"changed: the pipeline (its cookie is {cookie:#x}; the controller pushed {self.status.cookie:#x})"
+                )
+                log.warning("%s: %s; left as it is", self.node.name, line)
+                self._set(state=State.PROGRAMMED, drift=[line], error="")
+                return
+            self._set(state=State.PROGRAMMING, error="")
+            started = time.monotonic()
+            if cookie is None or not self.pipeline.made(cookie):
+                cookie = self.pipeline.new_cookie()
+                await push(stub, self.node.device_id, switch.election_id, self.pipeline, cookie)
+        # Entries that are there already are left alone: an interrupted installation goes on where it stopped.
+        have = {item.key for item in await self._read(switch)}
+        missing = [item for item in self.entries if item.key not in have]
+        for start in range(0, len(missing), BATCH):
+            await switch.insert([to_p4(item) for item in missing[start : start + BATCH]])
+        took = time.monotonic() - started
+        log.info("%s: program and %d entries installed in %.2f s", self.node.name, len(missing), took)
+        self._set(
+            state=State.PROGRAMMED, cookie=cookie, entries=len(self.entries), boots=self.status.boots + 1, drift=[],
+            error="",
+        )  # fmt: skip
+
+    async def _watch_only(self, switch: fy.Switch) -> None:
+        async with grpc.aio.insecure_channel(self.node.grpc) as channel:
+            cookie = await read_cookie(p4r_grpc.P4RuntimeStub(channel), self.node.device_id)
+        if cookie is not None and cookie == self.status.cookie:
+            await self._show_drift(switch)
+
+    async def _read(self, switch: fy.Switch) -> list[Entry]:
+        # finsy's stubs miss that this is an asynchronous generator.
+        found = cast(AsyncIterator[fy.P4TableEntry], switch.read(fy.P4TableEntry()))
+        return [from_p4(item) async for item in found if not item.is_const]
+
+    async def _show_drift(self, switch: fy.Switch) -> None:
+        lines = drift(self.entries, await self._read(switch))
+        if lines != self.status.drift:
+            for line in lines:
+                log.warning("%s: edited by hand, left as it is: %s", self.node.name, line)
+            if not lines:
+                log.info("%s: holds again what the controller installed", self.node.name)
+        self._set(state=State.PROGRAMMED, entries=len(self.entries), drift=lines, error="")
+
+    async def _log_packets(self, switch: fy.Switch) -> None:
+        window, lines, quiet = 0, 0, 0
+        async for packet in switch.read_packets(queue_size=PACKET_QUEUE):
+            second = int(time.monotonic())
+            if second != window:
+                if quiet:
+                    log.warning("%s: %d more packet-ins", self.node.name, quiet)
+                window, lines, quiet = second, 0, 0
+            if lines >= PACKET_LINES_PER_S:
+                quiet += 1
+                continue
+            lines += 1
+            log.info("%s: packet-in: %s", self.node.name, describe_packet_in(packet))

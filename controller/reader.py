@@ -1,0 +1,106 @@
+"""Read switches without taking part in who controls them: counters and entries for summaries and command lines.
+
+P4Runtime lets anybody read. A reader opens no stream, so it never becomes the primary client and disturbs nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final, Self
+
+import finsy as fy
+import grpc
+from finsy.p4entity import decode_entity
+from finsy.proto import p4r, p4r_grpc
+
+from codec.fabric import SwitchNode
+from controller.entities import from_p4
+from controller.packets import DROP_REASONS
+from controller.routes import Entry
+
+TIMEOUT_S: Final = 10.0
+CPU_PORT: Final = 510
+
+
+@dataclass
+class PortCounters:
+    """Frames and bytes of one port, and what was dropped of what came in on it, by reason (only what is not 0)."""
+
+    rx_frames: int = 0
+    rx_bytes: int = 0
+    tx_frames: int = 0
+    tx_bytes: int = 0
+    drops: dict[str, int] = field(default_factory=dict)
+
+
+class ReadError(Exception):
+    """A switch could not be read; the message names it and says why."""
+
+
+class SwitchReader:
+    """A read-only view of one switch. Use it as a context manager."""
+
+    def __init__(self, node: SwitchNode) -> None:
+        self.node = node
+        self._channel = grpc.insecure_channel(node.grpc)
+        self._stub = p4r_grpc.P4RuntimeStub(self._channel)
+        self._schema: fy.P4Schema | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _value: BaseException | None, _tb: TracebackType | None
+    ) -> None:
+        self._channel.close()
+
+    @property
+    def schema(self) -> fy.P4Schema:
+        """The P4Info that the switch runs. Raises ReadError when it has no program or cannot be reached."""
+        if self._schema is None:
+            request = p4r.GetForwardingPipelineConfigRequest(
+                device_id=self.node.device_id, response_type=p4r.GetForwardingPipelineConfigRequest.P4INFO_AND_COOKIE
+            )
+            try:
+                reply = self._stub.GetForwardingPipelineConfig(request, timeout=TIMEOUT_S)
+            except grpc.RpcError as error:
+                raise self._error(error) from None
+            self._schema = fy.P4Schema(reply.config.p4info)
+        return self._schema
+
+    def entries(self) -> list[Entry]:
+        """Return the entries of all tables but the constant ones."""
+        return [from_p4(item) for item in self._read([fy.P4TableEntry()]) if not item.is_const]
+
+    def counters(self) -> dict[int, PortCounters]:
+        """Return the counters of the switch's ports and of its CPU port, by port number."""
+        numbers = [*(port.port for port in self.node.ports), CPU_PORT]
+        ports = {number: PortCounters() for number in numbers}
+        names = ["port_rx", "port_tx", *DROP_REASONS.values()]
+        known = {counter.alias for counter in self.schema.counters}
+        wanted = [fy.P4CounterEntry(name, index=n) for name in names if name in known for n in numbers]
+        for cell in self._read(wanted):
+            port = ports[cell.index]
+            if cell.counter_id == "port_rx":
+                port.rx_frames, port.rx_bytes = cell.packet_count, cell.byte_count
+            elif cell.counter_id == "port_tx":
+                port.tx_frames, port.tx_bytes = cell.packet_count, cell.byte_count
+            elif cell.packet_count:
+                port.drops[cell.counter_id] = cell.packet_count
+        return ports
+
+    def _read(self, entities: Sequence[fy.P4TableEntry | fy.P4CounterEntry]) -> Iterator[Any]:
+        schema = self.schema
+        request = p4r.ReadRequest(device_id=self.node.device_id, entities=[item.encode(schema) for item in entities])
+        try:
+            for reply in self._stub.Read(request, timeout=TIMEOUT_S):
+                for item in reply.entities:
+                    yield decode_entity(item, schema)
+        except grpc.RpcError as error:
+            raise self._error(error) from None
+
+    def _error(self, error: grpc.RpcError) -> ReadError:
+        reason = error.details() if isinstance(error, grpc.Call) else str(error)
+        return ReadError(f"switch {self.node.name} ({self.node.grpc}): {reason}")

@@ -1,0 +1,145 @@
+"""Routes from descriptions: shortest paths, groups over equal ones, tenants, port roles."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+
+import networkx as nx
+import pytest
+
+from codec.fabric import Fabric
+from controller.routes import Entry, entries_for, entry, next_hops
+from topologies.describe import describe
+from topologies.topos import FabricTopo, parse_topo
+
+
+def fabric_of(topo: str) -> Fabric:
+    return describe(parse_topo(topo), topo.split(",", maxsplit=1)[0])
+
+
+def walk(fabric: Fabric, at: str, gpu_id: int, choice: int) -> list[str]:
+    """Follow the entries from switch `at` to a GPU, taking slot `choice` mod size of each group."""
+    tables = {s.name: {e.key: e for e in entries_for(fabric, s)} for s in fabric.switches}
+    tenant = fabric.gpu(gpu_id).tenant
+    path = [at]
+    while True:
+        table = tables[path[-1]]
+        found = table[entry("forward", {"tenant": tenant, "dst": gpu_id}, "").key]
+        params = dict(found.params)
+        if found.action == "to_group":
+            member = entry("group_member", {"group": params["group_id"], "slot": choice % params["size"]}, "")
+            params = dict(table[member.key].params)
+        port = next(p for p in fabric.switch(path[-1]).ports if p.port == params["port"])
+        path.append(port.peer)
+        if port.role == "endpoint":
+            return path
+        assert len(path) < 10, f"loop: {path}"
+
+
+def test_planes_reach_every_gpu_by_its_own_port() -> None:
+    fabric = fabric_of("planes,5,2")
+    for switch in fabric.switches:
+        assert next_hops(fabric, switch) == {n: (n,) for n in range(1, 6)}
+        entries = entries_for(fabric, switch)
+        assert Counter(e.table for e in entries) == {
+            "station": 1, "port_config": 5, "egress_config": 5, "source_guard": 5,
+            "fabric_tenant": 5, "destination_tenant": 5, "forward": 5,
+        }  # fmt: skip
+        assert entry("forward", {"tenant": 1, "dst": 3}, "to_port", port=3) in entries
+        assert entry("port_config", {"ingress_port": 3}, "set_port", mode=0, role=1, tenant=1) in entries
+        assert entry("source_guard", {"ingress_port": 3, "src": 3}, "allow") in entries
+        assert entry("station", {"dst": switch.id}, "local") in entries
+
+
+def test_leafspine_spreads_over_all_spines_and_no_gpu_is_a_transit() -> None:
+    fabric = fabric_of("leafspine,gpus=6,leaves=3,spines=4")
+    for gpu in fabric.gpus:
+        home = gpu.ports[0].switch
+        for leaf in ("leaf1", "leaf2", "leaf3"):
+            paths = {tuple(walk(fabric, leaf, gpu.id, choice)) for choice in range(12)}
+            if leaf == home:
+                assert paths == {(leaf, gpu.name)}
+            else:
+                assert paths == {(leaf, f"spine{n}", home, gpu.name) for n in (1, 2, 3, 4)}
+        assert walk(fabric, "spine2", gpu.id, 0) == ["spine2", home, gpu.name]
+
+
+def test_groups_are_shared_by_destinations_with_the_same_ports() -> None:
+    fabric = fabric_of("leafspine,gpus=8,leaves=4,spines=2")
+    entries = entries_for(fabric, fabric.switch("leaf1"))
+    groups = {dict(e.params)["group_id"] for e in entries if e.action == "to_group"}
+    assert groups == {1}
+    assert sum(e.table == "group_member" for e in entries) == 2
+
+
+def test_tenants_follow_the_gpu() -> None:
+    fabric = fabric_of("planes,4,1,2")
+    entries = entries_for(fabric, fabric.switches[0])
+    routes = {e.match for e in entries if e.table == "forward"}
+    assert routes == {(("dst", n), ("tenant", 1 if n <= 2 else 2)) for n in range(1, 5)}
+    assert entry("destination_tenant", {"dst": 4}, "belongs_to", tenant=2) in entries
+    assert entry("port_config", {"ingress_port": 4}, "set_port", mode=0, role=1, tenant=2) in entries
+
+
+def test_fabric_ports_have_the_fabric_role_and_no_tenant() -> None:
+    fabric = fabric_of("leafspine,2,2,1")
+    entries = entries_for(fabric, fabric.switch("spine1"))
+    assert entry("port_config", {"ingress_port": 1}, "set_port", mode=0, role=2, tenant=0) in entries
+    assert not [e for e in entries if e.table == "source_guard"]
+
+
+def test_managed_ports_are_managed_on_both_sides_of_the_switch() -> None:
+    fabric = fabric_of("planes,1,1")
+    switch = fabric.switches[0]
+    managed = dataclasses.replace(switch, ports=(dataclasses.replace(switch.ports[0], mode="managed"),))
+    fabric = dataclasses.replace(fabric, switches=(managed,))
+    entries = entries_for(fabric, managed)
+    assert entry("port_config", {"ingress_port": 1}, "set_port", mode=1, role=1, tenant=1) in entries
+    assert entry("egress_config", {"egress_port": 1}, "set_link", mode=1) in entries
+
+
+def test_keys_are_unique_on_every_switch() -> None:
+    for topo in ("planes,7,3,3", "leafspine,9,3,2,2"):
+        fabric = fabric_of(topo)
+        for switch in fabric.switches:
+            keys = Counter(e.key for e in entries_for(fabric, switch))
+            assert max(keys.values()) == 1
+
+
+def test_an_unreachable_gpu_has_no_route_and_no_error() -> None:
+    fabric = fabric_of("planes,2,2")
+    lonely = dataclasses.replace(fabric.gpus[1], ports=fabric.gpus[1].ports[:1])
+    s2 = dataclasses.replace(fabric.switch("s2"), ports=fabric.switch("s2").ports[:1])
+    fabric = dataclasses.replace(fabric, gpus=(fabric.gpus[0], lonely), switches=(fabric.switch("s1"), s2))
+    assert next_hops(fabric, s2) == {1: (1,)}
+
+
+def test_long_ways_round_are_not_taken() -> None:
+    """On a random graph every next hop is one step closer, and every such link is used."""
+    graph = nx.connected_watts_strogatz_graph(8, 4, 0.5, seed=3)
+
+    class Random(FabricTopo):
+        def build(self) -> None:
+            names = [self.add_fabric_switch(f"s{n + 1}", 0) for n in graph.nodes]
+            for name in names:
+                self.addLink(self.add_gpu(), name, port1=0)
+            for a, b in graph.edges:
+                self.addLink(names[a], names[b])
+
+    fabric = describe(Random(), "random")
+    distance = dict(nx.all_pairs_shortest_path_length(graph))
+    for number, switch in enumerate(fabric.switches):
+        for gpu_id, ports in next_hops(fabric, switch).items():
+            peers = {p.port: p.peer for p in switch.ports}
+            home = gpu_id - 1
+            if home == number:
+                assert [peers[p] for p in ports] == [f"g{gpu_id}"]
+            else:
+                closer = {f"s{n + 1}" for n in graph[number] if distance[n][home] == distance[number][home] - 1}
+                assert {peers[p] for p in ports} == closer
+
+
+@pytest.mark.parametrize("value", [Entry("forward", (("dst", 1), ("tenant", 2)), "to_port", (("port", 3),))])
+def test_an_entry_prints_as_what_it_does(value: Entry) -> None:
+    assert str(value) == "forward(dst=1, tenant=2) -> to_port(port=3)"

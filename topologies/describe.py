@@ -1,0 +1,63 @@
+"""Derive the fabric description from a topology: the one place where names, ids, ports and addresses meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from mininet.topo import Topo
+
+from codec.fabric import Fabric, GpuNode, GpuPort, SwitchNode, SwitchPort
+from topologies.nodes import grpc_address
+
+
+def describe(topo: Topo, name: str, log_path: Callable[[str], Path | str] = lambda switch: f"{switch}.log") -> Fabric:
+    """Return the description of `topo`, called `name`, with Mininet's interface names (g1-eth0, s1-eth1).
+
+    `log_path` gives the log file of a switch by name. Raises codec.fabric.FabricError when the topology contradicts
+    itself.
+    """
+    gpus = {host: _gpu(topo, host) for host in topo.hosts()}
+    switches = {switch: _switch(topo, switch, str(log_path(switch))) for switch in topo.switches()}
+    for node1, node2, info in topo.links(sort=True, withInfo=True):
+        ends = ((node1, info["port1"]), (node2, info["port2"]))
+        for (node, port), (peer, peer_port) in (ends, ends[::-1]):
+            iface = f"{node}-eth{port}"
+            if node in gpus:
+                plane = switches[peer].plane if peer in switches else port
+                cable = GpuPort(plane, iface, *((peer, peer_port) if peer in switches else ()))
+                gpus[node] = replace(gpus[node], ports=(*gpus[node].ports, cable))
+            else:
+                uplink = peer in switches
+                end = SwitchPort(
+                    port, iface, "fabric" if uplink else "endpoint", peer, peer_port=peer_port if uplink else None
+                )
+                switches[node] = replace(switches[node], ports=(*switches[node].ports, end))
+    return Fabric(
+        topology=name,
+        tenants={tenant: f"tenant {tenant}" for tenant in sorted({gpu.tenant for gpu in gpus.values()})},
+        gpus=tuple(
+            replace(gpu, ports=tuple(sorted(gpu.ports, key=lambda p: (p.plane, p.iface)))) for gpu in gpus.values()
+        ),
+        switches=tuple(
+            replace(switch, ports=tuple(sorted(switch.ports, key=lambda p: p.port))) for switch in switches.values()
+        ),
+    )
+
+
+def _gpu(topo: Topo, name: str) -> GpuNode:
+    info = topo.nodeInfo(name)
+    return GpuNode(id=info["gpu_id"], name=name, tenant=info["tenant"])
+
+
+def _switch(topo: Topo, name: str, log: str) -> SwitchNode:
+    info = topo.nodeInfo(name)
+    return SwitchNode(
+        id=info["switch_id"],
+        name=name,
+        plane=info["plane"],
+        device_id=info["device_id"],
+        grpc=grpc_address(info["device_id"]),
+        log=log,
+    )
