@@ -1,0 +1,76 @@
+# Everything from a bare Debian 12 or Ubuntu 24.04 with git and make: each target installs what it needs, once.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: run test repl bench lint format clean distclean conformance help root
+
+PYTHON := .venv/bin/python
+PACKAGES := p4switch codec endpoint controller topologies bench ptf_tests
+
+# What `make run` takes; see `make help`.
+TOPO ?= planes,8,2
+SCENARIO ?=
+SCRIPT ?=
+P4_TARGET ?= p4switch
+PCAP ?=
+SWITCH ?= s1
+export TOPO SCENARIO SCRIPT P4_TARGET PCAP
+export ETHLINK_STARTED := $(shell date +%s.%N)
+
+run: root .venv/.run-ready
+	@$(PYTHON) -m topologies
+
+test: root .venv/.test-ready .venv-repl/.ready
+	@$(PYTHON) -m pytest $(PYTEST_ARGS)
+
+repl: root .venv/.run-ready .venv-repl/.ready
+	@$(PYTHON) -m controller.repl $(SWITCH)
+
+bench: root .venv/.test-ready
+	@$(PYTHON) -m bench
+
+lint: .venv/.lint-ready
+	@$(PYTHON) -m ruff format --check .
+	@$(PYTHON) -m ruff check .
+	@$(PYTHON) -m mypy $(PACKAGES)
+
+format: .venv/.lint-ready
+	@$(PYTHON) -m ruff format .
+	@$(PYTHON) -m ruff check --fix .
+
+conformance:
+	@echo "make conformance: the LLR and CBFC cases come with those features. The forwarding header's groups E1 to E6"
+	@echo "are part of make test: make test PYTEST_ARGS=tests/ptf"
+	@exit 2
+
+clean:
+	rm -rf build .pytest_cache .mypy_cache .ruff_cache
+	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf .venv .venv-repl ethlink.egg-info
+
+help:
+	@echo "make run          a whole fabric: switches, controller, GPUs, verified traffic, a summary, then the Mininet prompt"
+	@echo "                    TOPO=planes,GPUS,PLANES | leafspine,GPUS,LEAVES,SPINES    (now $(TOPO))"
+	@echo "                    SCENARIO=ping | random | all-to-all | incast | permutation    (default: ping, then random)"
+	@echo "                    SCRIPT=my.py        run a program of yours on every GPU instead"
+	@echo "                    P4_TARGET=bmv2      the same program on BMv2, where p4c and simple_switch_grpc are installed"
+	@echo "                    PCAP=1              capture every switch port under build/run/pcap"
+	@echo "make repl         live table edits on the running fabric, from a second terminal (SWITCH=s2 for another switch)"
+	@echo "make test         unit, integration and packet (PTF) tests; PYTEST_ARGS=tests/codec for a part"
+	@echo "make bench        the switch against a plain forwarder, compile times, memory, time to the first byte"
+	@echo "make lint         formatting, lint, types (make format repairs the first two)"
+	@echo "make conformance  not yet: comes with credits and link-level retry; E1 to E6 are part of make test"
+	@echo "make clean        remove what was built; make distclean removes the Python environments too"
+
+root:
+	@if [ "$$(id -u)" -ne 0 ]; then \
+	  echo "make $(MAKECMDGOALS) needs root, for network namespaces and raw sockets. Try: sudo make $(MAKECMDGOALS)" >&2; \
+	  exit 1; \
+	fi
+
+.venv/.run-ready .venv/.test-ready .venv/.lint-ready: .venv/.%-ready: pyproject.toml scripts/bootstrap.sh
+	@scripts/bootstrap.sh $*
+
+.venv-repl/.ready: scripts/bootstrap.sh
+	@scripts/bootstrap.sh repl
