@@ -18,6 +18,7 @@
 
 #define P4_ABI_VERSION 1
 #define P4_HEAD_MAX 1024      /* most bytes that a deparser may emit before the payload */
+#define P4_DROP_PORT 511      /* egress_spec after mark_to_drop, as on BMv2 */
 #define P4_WORDS(width) (((width) + 63) / 64)
 
 /* v1model's standard_metadata_t, field by field; the emitter maps that struct to this one. */
