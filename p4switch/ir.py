@@ -604,3 +604,4 @@ class Program:
     controller_headers: tuple[ControllerHeader, ...] = ()
     field_lists: dict[int, tuple[Expr, ...]] = field(default_factory=dict)
     annotations: tuple[tuple[str, str], ...] = ()  # of the package: ('name', 'basic.p4'), ('version', '1')
+    files: tuple[str, ...] = ()  # every source file that was read, for caches

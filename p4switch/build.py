@@ -1,0 +1,231 @@
+"""Build P4 programs into shared libraries: front end, emitter, C compiler, cache.
+
+    build(path)             a P4 source file
+    load_container(bytes)   a .p4bin that `p4switch compile` made
+
+A program that was built before is found by the hashes of its files; nothing of the front end is imported then.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from p4switch.container import Container, pack, unpack
+from p4switch.toolchain import (
+    PACKAGE,
+    BuildError,
+    compile_program,
+    default_cache_dir,
+    digest,
+    explain,
+    hash_files,
+    locked,
+    new_directory,
+    runtime_key,
+    runtime_library,
+)
+
+if TYPE_CHECKING:
+    from finsy.proto import p4i
+
+    from p4switch import ir
+
+__all__ = ["BuildError", "BuildResult", "build", "load_container", "runtime_library"]
+
+_PROGRAM, _SOURCE, _CONTAINER, _P4INFO = "program.so", "program.c", "program.p4bin", "p4info.bin"
+
+
+@dataclass(frozen=True)
+class BuildResult:
+    """A built program.
+
+    name: stem of the source file. library: the program's shared library. runtime: the library that it is linked against.
+    cached: nothing had to be compiled.
+    """
+
+    name: str
+    library: Path
+    runtime: Path
+    cached: bool
+    _recompile: Callable[[], ir.Program] | None = None
+
+    @property
+    def p4info_bytes(self) -> bytes:
+        """The serialized P4Info."""
+        return (self.library.parent / _P4INFO).read_bytes()
+
+    @property
+    def p4info(self) -> p4i.P4Info:
+        """The P4Info message."""
+        from finsy.proto import p4i
+
+        return p4i.P4Info.FromString(self.p4info_bytes)
+
+    @property
+    def container(self) -> bytes:
+        """The .p4bin: what a controller pushes as p4_device_config."""
+        return (self.library.parent / _CONTAINER).read_bytes()
+
+    @property
+    def c_source(self) -> str:
+        """The generated C file."""
+        return (self.library.parent / _SOURCE).read_text()
+
+    @property
+    def program(self) -> ir.Program:
+        """The typed IR, compiled anew; only of programs built from P4 source."""
+        if self._recompile is None:
+            raise BuildError(f"'{self.name}' was loaded from a .p4bin, which carries no P4 source")
+        return self._recompile()
+
+
+def build(
+    path: Path | str,
+    include_dirs: Sequence[Path | str] = (),
+    defines: Mapping[str, str] | None = None,
+    cache_dir: Path | None = None,
+) -> BuildResult:
+    """Build a P4 source file.
+
+    Raises CompileError (p4switch.frontend) for errors in the program, BuildError for everything else.
+    """
+    path = Path(path).resolve()
+    include_dirs = tuple(Path(d).resolve() for d in include_dirs)
+    defines = dict(defines or {})
+    cache_dir = cache_dir or default_cache_dir()
+
+    def compile_source() -> ir.Program:
+        from p4switch.frontend import compile_p4
+
+        return compile_p4(path, include_dirs, defines)
+
+    options = json.dumps([str(path), [str(d) for d in include_dirs], sorted(defines.items())])
+    index = cache_dir / f"source-{digest(options, _compiler_key(), runtime_key())}.json"
+    if (found := _look_up(index, cache_dir)) is not None:
+        return BuildResult(path.stem, found / _PROGRAM, runtime_library(cache_dir), True, compile_source)
+
+    # The runtime takes as long as the front end, so that they share the cores when both are to be compiled.
+    runtime = _InBackground(lambda: runtime_library(cache_dir))
+    try:
+        container, dependencies = _compile(path, include_dirs, defines)
+    finally:
+        runtime.join()
+    result = _build_container(container, cache_dir, compile_source)
+    _remember(index, dependencies, result.library.parent, cache_dir)
+    return result
+
+
+def load_container(data: bytes, cache_dir: Path | None = None) -> BuildResult:
+    """Build the program in a .p4bin. Raises BuildError."""
+    return _build_container(unpack(data), cache_dir or default_cache_dir(), None)
+
+
+def compile_container(
+    path: Path, include_dirs: Sequence[Path] = (), defines: Mapping[str, str] | None = None
+) -> Container:
+    """Compile a P4 source file to a container without running the C compiler."""
+    return _compile(path, include_dirs, dict(defines or {}))[0]
+
+
+# ----------------------------------------------------------------------------------------------------------- parts
+
+
+class _InBackground:
+    """A computation in a thread; join() gives its result or raises its exception."""
+
+    def __init__(self, work: Callable[[], Path]) -> None:
+        self._work = work
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        except BaseException as error:
+            self._error = error
+
+    def join(self) -> None:
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+
+@cache
+def _compiler_key() -> str:
+    """Hash the compiler's own sources: a changed compiler builds everything anew."""
+    files = [*PACKAGE.glob("*.py"), *(PACKAGE / "include").glob("*.p4")]
+    for package in ("frontend", "emit"):
+        files += (PACKAGE / package).rglob("*.py")
+    return hash_files(sorted(files), PACKAGE)
+
+
+def _compile(path: Path, include_dirs: Sequence[Path], defines: dict[str, str]) -> tuple[Container, list[Path]]:
+    """Run the front end and the emitter; also give the files that were read."""
+    from p4switch.emit import EmitError, emit_c
+    from p4switch.frontend import CompileError, Diagnostic, compile_p4, p4info_of
+
+    program = compile_p4(path, include_dirs, defines)
+    try:
+        source = emit_c(program)
+    except EmitError as error:
+        from p4switch.ir import Loc
+
+        raise CompileError([Diagnostic(error.loc or Loc(str(path), 1, 1), error.message, error.hint)]) from error
+    p4info = p4info_of(program).SerializeToString(deterministic=True)
+    return Container(path.stem, p4info, source), [Path(f) for f in program.files]
+
+
+def _build_container(
+    container: Container, cache_dir: Path, recompile: Callable[[], ir.Program] | None
+) -> BuildResult:
+    key = digest(container.name, container.c_source, container.p4info, runtime_key())
+    directory = cache_dir / f"program-{key}"
+    library = directory / _PROGRAM
+    runtime = runtime_library(cache_dir)
+    cached = library.exists()
+    if not cached:
+        with locked(cache_dir, f"program-{key[:2]}"):
+            if not library.exists():
+                with new_directory(directory) as scratch:
+                    _fill(scratch, container, runtime)
+    return BuildResult(container.name, library, runtime, cached, recompile)
+
+
+def _fill(directory: Path, container: Container, runtime: Path) -> None:
+    """Write everything that the cache keeps of a program."""
+    (directory / _SOURCE).write_text(container.c_source)
+    (directory / _P4INFO).write_bytes(container.p4info)
+    (directory / _CONTAINER).write_bytes(pack(container))
+    compile_program(directory / _SOURCE, directory / _PROGRAM, runtime)
+
+
+def _look_up(index: Path, cache_dir: Path) -> Path | None:
+    """Find the program's directory in the cache if none of its source files has changed."""
+    try:
+        record = json.loads(index.read_text())
+        directory = cache_dir / record["program"]
+        if not (directory / _PROGRAM).exists():
+            return None
+        for file, expected in record["files"]:
+            if digest(Path(file).read_bytes()) != expected:
+                return None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # no record, or not one of ours: build again
+    return directory
+
+
+def _remember(index: Path, files: Sequence[Path], directory: Path, cache_dir: Path) -> None:
+    record = {"program": directory.name, "files": [(str(f), digest(f.read_bytes())) for f in files]}
+    try:
+        scratch = index.with_suffix(f".{threading.get_native_id()}")
+        scratch.write_text(json.dumps(record))
+        scratch.rename(index)
+    except OSError as error:
+        raise explain(error, cache_dir) from error
