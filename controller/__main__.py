@@ -40,7 +40,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--config", type=Path, help="compiled switch program: a .p4bin, or BMv2's JSON (run)")
     parser.add_argument("--status", type=Path, help="status file (default: controller.json beside the description)")
     parser.add_argument("-v", "--verbose", action="store_true", help="log what the P4Runtime client does")
-    options = parser.parse_args(argv)
+    options = parser.parse_intermixed_args(argv)  # options may stand between the switches, too
     if options.command == "run" and (options.p4info is None or options.config is None):
         parser.error("run needs --p4info and --config: the files that `p4switch compile -o DIR` writes")
     if options.status is None:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final, NoReturn, TextIO
 
 from mininet.link import Intf, Link
 from mininet.node import Host, Switch
@@ -86,7 +86,7 @@ class FabricLink(Link):
         super().__init__(node1, node2, **{**params, "intf": FabricIntf})
 
     @classmethod
-    def makeIntfPair(  # noqa: PLR0917  # Mininet calls it by position
+    def makeIntfPair(  # Mininet calls it by position
         cls,
         intfname1: str,
         intfname2: str,
@@ -183,12 +183,13 @@ class FabricSwitch(Switch):
         while not self.connected():
             status = self.process.poll() if self.process is not None else None
             if self.process is None or status is not None:
-                self._fail(f"stopped with exit status {status}")
+                self.fail(f"stopped with exit status {status}")
             if time.monotonic() > deadline:
-                self._fail(f"does not serve P4Runtime on {self.grpc} after {timeout_s:g} s")
+                self.fail(f"does not serve P4Runtime on {self.grpc} after {timeout_s:g} s")
             time.sleep(0.01)
 
-    def _fail(self, what: str) -> None:
+    def fail(self, what: str) -> NoReturn:
+        """Raise LaunchError about this switch, quoting the end of its log."""
         raise LaunchError(
             f"switch {self.name} {what}. The last lines of its log:",
             f"The whole log: {self.log_path}",
@@ -290,7 +291,7 @@ class Bmv2Switch(FabricSwitch):
             input=f"set_queue_depth {BMV2_QUEUE_DEPTH}\n", capture_output=True, text=True, check=False, timeout=30,
         )  # fmt: skip
         if done.returncode or "Error" in done.stdout:
-            self._fail(f"refused the queue depth ({(done.stderr or done.stdout).strip()[-200:]})")
+            self.fail(f"refused the queue depth ({(done.stderr or done.stdout).strip()[-200:]})")
 
 
 def project_python() -> str:

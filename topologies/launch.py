@@ -1,0 +1,184 @@
+"""Launch a fabric in namespaces of its own, run a scenario on it, and report.
+
+The process that the user starts stays outside: it checks what can be checked, holds the lock, passes signals on, and
+tells other tools how to enter the fabric. All the rest happens in `_inside`.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+import mininet.log
+from rich.console import Console
+from rich.markup import escape
+
+from codec.fabric import FabricError
+from topologies.errors import LaunchError
+from topologies.namespace import run_isolated
+from topologies.options import DEFAULT_SCENARIO, Options, check, parse
+from topologies.progress import Progress
+from topologies.prompt import FabricPrompt
+from topologies.ranks import Phase, script_phase, traffic_phase
+from topologies.session import FabricSession, Interrupted, interruptible
+from topologies.summary import PhaseResult, Summary, print_summary, summarise
+from topologies.topos import parse_topo
+
+STATE_FILE: Final = "launcher.json"
+"""How to enter the running fabric: the process whose namespaces are the fabric's, and the topology."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a fabric as the command line asks and return the exit status: the scenario's, or 1 with one message."""
+    options = parse(argv)
+    console = Console(highlight=False)
+    try:
+        check(options)
+        parse_topo(options.topo)  # a malformed one is refused before anything is started
+        with _Lock(options.run_dir) as lock:
+            return run_isolated(lambda: _inside(options, console), lambda pid: lock.publish(options, pid))
+    except (LaunchError, FabricError) as error:
+        _print_fault(error)
+    except OSError as error:
+        _print_fault(_explain(error, options.run_dir))
+    return 1
+
+
+def _inside(options: Options, console: Console) -> int:
+    """Bring the fabric up, run the scenario, give the prompt, take it down. Runs in the namespaces."""
+    progress = Progress(console)
+    try:
+        with interruptible():
+            progress.say(f"[bold]EthLink fabric[/bold]  {escape(options.topo)}  on {options.target}")
+            with FabricSession(options, progress) as session:
+                summary = _run_scenario(session, options, console)
+                if options.prompt:
+                    _prompt(session, options, console)
+                    progress.say("stopping ...")
+            return 0 if summary.ok else 1
+    except Interrupted as interrupt:
+        console.print(f"\nstopped by {signal.Signals(interrupt.number).name}")
+        return 128 + interrupt.number
+    except (LaunchError, FabricError) as error:
+        _print_fault(error)
+    except OSError as error:
+        _print_fault(_explain(error, options.run_dir))
+    return 1
+
+
+def phases_of(options: Options) -> list[Phase]:
+    """Return what a run consists of: by default a ping of every GPU, then random loads and stores."""
+    if options.script is not None:
+        return [script_phase(options.script)]
+    if options.scenario == DEFAULT_SCENARIO:
+        return [traffic_phase("ping", options.traffic), traffic_phase("random", options.traffic)]
+    return [traffic_phase(options.scenario, options.traffic)]
+
+
+def _run_scenario(session: FabricSession, options: Options, console: Console) -> Summary:
+    results = [_run_phase(session, phase) for phase in phases_of(options)]
+    summary = summarise(
+        scenario=options.title,
+        topology=options.topo,
+        target=options.target,
+        started=options.started,
+        phases=results,
+        counters=session.counters(),
+    )
+    summary.save(options.run_dir / "summary.json")
+    print_summary(console, summary, session.fabric)
+    for result in results:
+        for rank in result.ranks:
+            if rank.status:
+                console.print(f"{rank.gpu}: {escape(str(rank.report.get('error', '')))} log: {rank.log}")
+    console.print(f"[dim]summary.json and logs are in {options.run_dir}[/dim]")
+    return summary
+
+
+def _run_phase(session: FabricSession, phase: Phase) -> PhaseResult:
+    started = time.monotonic()
+    ranks = session.run(phase)
+    return PhaseResult(phase, time.monotonic() - started, ranks)
+
+
+def _prompt(session: FabricSession, options: Options, console: Console) -> None:
+    console.print(
+        "\nThe fabric stays up. Try: [bold]scenario all-to-all[/bold], [bold]counters[/bold], "
+        "[bold]restart s1[/bold], [bold]help[/bold]; in a second terminal: [bold]make repl[/bold]. "
+        "[bold]exit[/bold] ends it."
+    )
+
+    def run_scenario(name: str, extra: list[str]) -> None:
+        result = _run_phase(session, traffic_phase(name, extra))
+        summary = summarise(
+            scenario=name, topology=options.topo, target=options.target, started=options.started, phases=[result],
+            counters=session.counters(),
+        )  # fmt: skip
+        print_summary(console, summary, session.fabric)
+
+    # At the prompt Ctrl-C is Mininet's: it ends the line, or the command that a node runs.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    mininet.log.setLogLevel("info")
+    FabricPrompt(session, run_scenario)
+
+
+class _Lock:
+    """Keep two launchers out of one run directory, and tell other tools how to enter the fabric."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self.state_path = run_dir / STATE_FILE
+        self._file = (run_dir / ".lock").open("w")
+
+    def __enter__(self) -> _Lock:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = read_state(self.state_path)
+            who = f" (process {owner['pid']})" if owner else ""
+            raise LaunchError(
+                f"A fabric is running already in {self.state_path.parent}{who}.",
+                "Leave its Mininet prompt, or set RUN_DIR to another directory for a second fabric.",
+            ) from None
+        os.set_inheritable(self._file.fileno(), False)
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.state_path.unlink(missing_ok=True)
+        self._file.close()
+
+    def publish(self, options: Options, namespace_pid: int) -> None:
+        """Write the state file."""
+        state = {"pid": os.getpid(), "namespace_pid": namespace_pid, "topology": options.topo, "target": options.target}
+        self.state_path.write_text(json.dumps(state) + "\n")
+
+
+def read_state(path: Path) -> dict[str, str | int]:
+    """Return the state file of a running fabric, {} when none is running."""
+    try:
+        state: dict[str, str | int] = json.loads(path.read_text())
+        os.kill(int(state["pid"]), 0)
+    except (OSError, ValueError, KeyError):
+        return {}
+    return state
+
+
+def _explain(error: OSError, run_dir: Path) -> LaunchError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return LaunchError(
+            f"The disk is full ({error.filename or run_dir}).",
+            "Free some space (make clean removes earlier builds), or set RUN_DIR to another place.",
+        )
+    where = f" ({error.filename})" if error.filename else ""
+    return LaunchError(f"{error.strerror or error}{where}.")
+
+
+def _print_fault(error: Exception) -> None:
+    sys.stdout.flush()
+    Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/bold red] {escape(str(error))}")

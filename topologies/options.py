@@ -1,0 +1,137 @@
+"""Read what a run is to be, and refuse what cannot work before anything is started."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from topologies.errors import LaunchError
+from topologies.nodes import DEFAULT_RUN_DIR, REPOSITORY
+
+SCENARIOS: Final = ("ping", "random", "all-to-all", "incast", "permutation")
+DEFAULT_SCENARIO: Final = "default"
+TARGETS: Final = ("p4switch", "bmv2")
+TOOLS: Final = {
+    "p4switch": ("ip", "ethtool", "mnexec", "sysctl", "cc"),
+    "bmv2": ("ip", "ethtool", "mnexec", "sysctl", "p4c-bm2-ss", "simple_switch_grpc", "simple_switch_CLI"),
+}
+MIN_FREE_BYTES: Final = 32 << 20
+"""Room for logs and results; a run without captures writes a few hundred kilobytes."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to run.
+
+    `topo` is written as for `mn --topo`. `scenario` is a traffic pattern or "default"; with a `script`, that runs on
+    every GPU instead. `count`, `size`, `window`, `seed` and `duration` are passed to the traffic command where given.
+    `prompt` asks for the Mininet prompt after the scenario. `started` is when the user asked for it (Unix time, s).
+    """
+
+    topo: str = "planes,8,2"
+    scenario: str = DEFAULT_SCENARIO
+    script: Path | None = None
+    target: str = "p4switch"
+    program: Path = REPOSITORY / "p4src" / "ethlink.p4"
+    run_dir: Path = DEFAULT_RUN_DIR
+    pcap: bool = False
+    prompt: bool = False
+    traffic: tuple[str, ...] = ()
+    timeout_s: float = 300.0
+    started: float = 0.0
+
+    @property
+    def title(self) -> str:
+        """What the summary calls the run's scenario."""
+        return self.script.name if self.script is not None else self.scenario
+
+
+def parse(argv: list[str] | None = None) -> Options:
+    """Return the options of a command line; what it leaves out comes from the environment that make exports."""
+    env = os.environ.get
+    parser = argparse.ArgumentParser(
+        prog="python -m topologies", description="Bring up a fabric, run a scenario on it, and print what happened."
+    )
+    parser.add_argument("--topo", default=env("TOPO") or Options.topo, help="e.g. planes,8,2 or leafspine,16,4,2")
+    parser.add_argument("--scenario", default=env("SCENARIO") or DEFAULT_SCENARIO, help=", ".join(SCENARIOS))
+    parser.add_argument(
+        "--script", default=env("SCRIPT") or None, help="a program of yours to run on every GPU instead"
+    )
+    parser.add_argument("--target", default=env("P4_TARGET") or Options.target, help=" or ".join(TARGETS))
+    parser.add_argument("--program", type=Path, default=Options.program, help="the switch program (p4src/ethlink.p4)")
+    parser.add_argument("--run-dir", type=Path, default=env("RUN_DIR") or DEFAULT_RUN_DIR, help="logs and results")
+    parser.add_argument(
+        "--pcap", action="store_true", default=env("PCAP", "") not in ("", "0"), help="capture all ports"
+    )
+    parser.add_argument("--no-prompt", action="store_true", help="end after the scenario, also on a terminal")
+    parser.add_argument("--timeout", type=float, default=Options.timeout_s, help="limit of one traffic phase, seconds")
+    for name in ("count", "size", "window", "seed", "duration"):
+        parser.add_argument(f"--{name}", help="passed to the traffic command")
+    given = parser.parse_args(argv)
+    traffic = [
+        word
+        for name in ("count", "size", "window", "seed", "duration")
+        if (value := getattr(given, name)) is not None
+        for word in (f"--{name}", value)
+    ]
+    try:
+        started = float(env("ETHLINK_STARTED", ""))
+    except ValueError:
+        started = time.time()
+    return Options(
+        topo=given.topo,
+        scenario=given.scenario,
+        script=Path(given.script).absolute() if given.script else None,
+        target=given.target,
+        program=given.program.absolute(),
+        run_dir=given.run_dir.absolute(),
+        pcap=given.pcap,
+        prompt=not given.no_prompt and os.isatty(0) and os.isatty(1),
+        traffic=tuple(traffic),
+        timeout_s=given.timeout,
+        started=started,
+    )
+
+
+def check(options: Options) -> None:
+    """Raise LaunchError for the first thing that stands in the way: a bad option, no root, a missing tool, no room."""
+    if options.target not in TARGETS:
+        raise LaunchError(f"P4_TARGET={options.target}: there is no such target.", f"Choose {' or '.join(TARGETS)}.")
+    if options.script is not None and not options.script.is_file():
+        raise LaunchError(f"SCRIPT={options.script}: no such file.")
+    if options.scenario not in (*SCENARIOS, DEFAULT_SCENARIO):
+        raise LaunchError(
+            f"SCENARIO={options.scenario}: there is no such scenario.", f"Choose one of {', '.join(SCENARIOS)}."
+        )
+    if not options.program.is_file():
+        raise LaunchError(f"{options.program}: no such switch program.")
+    if os.geteuid() != 0:
+        raise LaunchError("A fabric needs root, for network namespaces and raw sockets.", "Try: sudo make run")
+    missing = [tool for tool in TOOLS[options.target] if shutil.which(tool) is None]
+    if missing:
+        raise LaunchError(f"Missing on this machine: {', '.join(missing)}.", _where_from(options.target))
+    _check_room(options.run_dir)
+
+
+def _where_from(target: str) -> str:
+    if target == "bmv2":
+        return "P4_TARGET=bmv2 needs p4c and BMv2, which you install yourself; without it the embedded target runs."
+    return "Run `make run`, which installs what it needs on Debian and Ubuntu, or install them yourself."
+
+
+def _check_room(run_dir: Path) -> None:
+    try:
+        run_dir.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(run_dir).free
+    except OSError as error:
+        raise LaunchError(f"cannot use {run_dir} for logs and results: {error.strerror}.") from None
+    if free < MIN_FREE_BYTES:
+        raise LaunchError(
+            f"The disk is full: {free >> 20} MB are free at {run_dir}, and a run needs {MIN_FREE_BYTES >> 20} MB.",
+            "Free some space (make clean removes earlier builds), or set RUN_DIR to another place.",
+        )

@@ -1,0 +1,308 @@
+"""Bring a fabric up inside its namespaces, and take it down again.
+
+`FabricSession` is what the launcher, the tests and the benches use: enter it, run phases, read counters, leave it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, TextIO
+
+import mininet.log
+from mininet.net import Mininet
+
+from controller.reader import PortCounters, ReadError, SwitchReader
+from controller.status import ControllerStatus, State
+from topologies.describe import describe
+from topologies.errors import LaunchError
+from topologies.nodes import (
+    REPOSITORY,
+    SWITCHES,
+    FabricLink,
+    FabricSwitch,
+    GpuHost,
+    last_lines,
+    project_python,
+)
+from topologies.options import Options
+from topologies.progress import Progress
+from topologies.ranks import Phase, RankResult, RankRunner
+from topologies.topos import parse_topo
+
+PROGRAM_TIMEOUT_S: Final = 60.0
+"""Until all switches are programmed: compiling the program on first use included."""
+STOP_S: Final = 3.0
+CONTROLLER_LOG: Final = "controller.log"
+
+
+@dataclass(frozen=True)
+class Artefacts:
+    """The compiled switch program: P4Info text, and what the target loads."""
+
+    p4info: Path
+    config: Path
+
+
+class FabricSession:
+    """A running fabric. Must be entered in namespaces of its own (`topologies.namespace`).
+
+    Raises LaunchError, with the end of the log concerned, when a part does not come up.
+    """
+
+    def __init__(self, options: Options, progress: Progress) -> None:
+        self.options = options
+        self.progress = progress
+        self.run_dir = options.run_dir
+        self.fabric_path = self.run_dir / "fabric.json"
+        self.status_path = self.run_dir / "controller.json"
+        self.logs = self.run_dir / "logs"
+        self.topo = parse_topo(options.topo)
+        self.fabric = describe(self.topo, options.topo.partition(",")[0], lambda name: self.logs / f"{name}.log")
+        self.net: Mininet | None = None
+        self.ranks: RankRunner | None = None
+        self._controller: subprocess.Popen[bytes] | None = None
+        self._open_logs: list[TextIO] = []
+
+    def __enter__(self) -> Self:
+        try:
+            self._bring_up()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _value: BaseException | None, _tb: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def switches(self) -> dict[str, FabricSwitch]:
+        """The switch nodes by name."""
+        return {switch.name: switch for switch in self.net.switches} if self.net is not None else {}
+
+    def run(self, phase: Phase) -> list[RankResult]:
+        """Run a phase on all GPUs; see `RankRunner.run`."""
+        assert self.ranks is not None, "the session has not been entered"
+        return self.ranks.run(phase, None if phase.script else self.options.timeout_s)
+
+    def counters(self) -> dict[str, dict[int, PortCounters]]:
+        """Return every switch's counters by switch and port; a switch that cannot be read is left out, and named."""
+        read: dict[str, dict[int, PortCounters]] = {}
+        for node in self.fabric.switches:
+            with SwitchReader(node) as reader:
+                try:
+                    read[node.name] = reader.counters()
+                except ReadError as error:
+                    self.progress.warn(str(error))
+        return read
+
+    def wait_programmed(self, timeout_s: float = PROGRAM_TIMEOUT_S) -> ControllerStatus:
+        """Wait until the controller reports every switch as programmed, and return its report."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            status = ControllerStatus.load(self.status_path)
+            if status is not None and status.ready:
+                return status
+            if status is not None:
+                for name, switch in status.switches.items():
+                    if switch.state is State.FAILED:
+                        self._controller_fault(f"The controller cannot program switch {name}: {switch.error}")
+            for node in self.switches.values():
+                if not node.running:
+                    node.fail("has stopped while the controller was programming it")
+            if self._controller is None or self._controller.poll() is not None:
+                self._controller_fault("The controller has stopped.")
+            if time.monotonic() > deadline:
+                states = "no report yet" if status is None else ", ".join(
+                    f"{name} {switch.state}" for name, switch in status.switches.items()
+                )  # fmt: skip
+                self._controller_fault(f"The switches are not programmed after {timeout_s:g} s ({states}).")
+            time.sleep(0.01)
+
+    def stop(self) -> None:
+        """Stop everything that the session started. What is left of cables and namespaces ends with the process."""
+        if self.ranks is not None:
+            self.ranks.stop()
+        if self._controller is not None:
+            _stop_process(self._controller)
+            self._controller = None
+        if self.net is not None:
+            for switch in self.net.switches:  # all at once, then one by one
+                if switch.running:
+                    switch.process.terminate()
+            for node in (*self.net.switches, *self.net.hosts):
+                with contextlib.suppress(OSError):
+                    node.stop()
+            self.net = None
+        for log in self._open_logs:
+            log.close()
+        self._open_logs.clear()
+
+    def restart_switch(self, name: str) -> ControllerStatus:
+        """Stop a switch's process, start it anew, and wait until the controller has programmed it again."""
+        before = self.wait_programmed().switches[name].boots
+        self.switches[name].restart()
+        deadline = time.monotonic() + PROGRAM_TIMEOUT_S
+        while True:
+            status = self.wait_programmed()
+            if status.switches[name].boots > before:
+                return status
+            if time.monotonic() > deadline:
+                self._controller_fault(f"The controller has not programmed {name} again.")
+            time.sleep(0.01)
+
+    def start_controller(self) -> None:
+        """Start the controller's process."""
+        artefacts = _artefacts(self.options)
+        self._controller = self._spawn(
+            [
+                *(project_python(), "-m", "controller", "run", "--fabric", str(self.fabric_path)),
+                *("--p4info", str(artefacts.p4info), "--config", str(artefacts.config)),
+                *("--status", str(self.status_path)),
+            ],
+            CONTROLLER_LOG,
+        )
+
+    def stop_controller(self) -> None:
+        """Stop the controller's process alone; the switches go on with what they hold."""
+        if self._controller is not None:
+            _stop_process(self._controller)
+            self._controller = None
+
+    def _bring_up(self) -> None:
+        self._empty_run_dir()
+        self.fabric.save(self.fabric_path)
+        compiling = self._start_compiler()
+        with self.progress.step("network") as step:
+            self._build_network()
+            cables = len(self.topo.links())
+            step.done(f"{len(self.fabric.gpus)} GPUs, {len(self.fabric.switches)} switches, {cables} cables")
+        with self.progress.step("program") as step:
+            self._await_compiler(compiling)
+            step.done(f"{_shown(self.options.program)} compiled for {self.options.target}")
+        with self.progress.step("switches") as step:
+            nodes = list(self.switches.values())
+            for node in nodes:
+                node.start()
+            self.start_controller()
+            for node in nodes:
+                node.wait_ready()
+            names = " ".join(node.name for node in nodes[:8]) + (" ..." if len(nodes) > 8 else "")
+            step.done(f"{names} serve P4Runtime")
+        with self.progress.step("controller") as step:
+            status = self.wait_programmed()
+            entries = sum(switch.entries for switch in status.switches.values())
+            step.done(f"{len(status.switches)} switches programmed, {entries:,} table entries")
+
+    def _empty_run_dir(self) -> None:
+        """Remove what an earlier run left, by name: the directory may be one that the user chose."""
+        for name in ("logs", "results", "pcap"):
+            shutil.rmtree(self.run_dir / name, ignore_errors=True)
+        for name in ("summary.json", "controller.json", "fabric.json"):
+            (self.run_dir / name).unlink(missing_ok=True)
+        self.logs.mkdir(parents=True)
+
+    def _build_network(self) -> None:
+        mininet.log.setLogLevel("critical")
+        logging.captureWarnings(True)
+        # Mininet would raise system-wide limits, which would outlast the run; the fabric needs none of them.
+        Mininet.inited = True
+        self.net = Mininet(
+            topo=self.topo,
+            host=GpuHost,
+            link=FabricLink,
+            switch=lambda name, **params: SWITCHES[self.options.target](
+                name, run_dir=self.run_dir, pcap=self.options.pcap, **params
+            ),
+            controller=None,
+            build=False,
+        )
+        self.net.build()
+        hosts = {host.name: host for host in self.net.hosts}
+        self.ranks = RankRunner(hosts, self.fabric_path, self.run_dir)
+
+    def _start_compiler(self) -> subprocess.Popen[bytes]:
+        artefacts = _artefacts(self.options)
+        artefacts.config.parent.mkdir(parents=True, exist_ok=True)
+        return self._spawn(compile_command(self.options.target, self.options.program, artefacts), "compile.log")
+
+    def _await_compiler(self, compiling: subprocess.Popen[bytes]) -> None:
+        if compiling.wait() != 0:
+            log = self.logs / "compile.log"
+            raise LaunchError(
+                f"The switch program {_shown(self.options.program)} does not compile:",
+                f"The whole output: {log}",
+                last_lines(log, 30),
+            )
+
+    def _spawn(self, command: list[str], log_name: str) -> subprocess.Popen[bytes]:
+        log = (self.logs / log_name).open("a")
+        self._open_logs.append(log)
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=REPOSITORY
+        )
+
+    def _controller_fault(self, message: str) -> None:
+        log = self.logs / CONTROLLER_LOG
+        raise LaunchError(f"{message} The last lines of its log:", f"The whole log: {log}", last_lines(log))
+
+
+def compile_command(target: str, program: Path, artefacts: Artefacts) -> list[str]:
+    """Return the command that compiles a switch program for a target."""
+    if target == "bmv2":
+        return ["p4c-bm2-ss", "--arch", "v1model", "--p4runtime-files", str(artefacts.p4info),
+                "-o", str(artefacts.config), str(program)]  # fmt: skip
+    return [project_python(), "-m", "p4switch", "compile", str(program), "-o", str(artefacts.config.parent)]
+
+
+def _artefacts(options: Options) -> Artefacts:
+    directory = options.run_dir.parent / options.target
+    suffix = ".json" if options.target == "bmv2" else ".p4bin"
+    stem = options.program.stem
+    return Artefacts(directory / f"{stem}.p4info.txtpb", directory / f"{stem}{suffix}")
+
+
+def _shown(path: Path) -> str:
+    return str(path.relative_to(REPOSITORY)) if path.is_relative_to(REPOSITORY) else str(path)
+
+
+def _stop_process(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+class Interrupted(BaseException):
+    """A signal asked the launcher to stop; `number` is the signal's."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Turn SIGINT, SIGTERM and SIGHUP into `Interrupted`, once: the way out is not interrupted again."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def interrupt(number: int, _frame: object) -> None:
+        for other in numbers:
+            signal.signal(other, signal.SIG_IGN)
+        raise Interrupted(number)
+
+    for number in numbers:
+        signal.signal(number, interrupt)
+    yield

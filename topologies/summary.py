@@ -1,0 +1,165 @@
+"""Turn what the ranks and the switches report into a summary: a table for people, summary.json for programs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from codec.fabric import Fabric
+from controller.reader import PortCounters
+from topologies.errors import LaunchError
+from topologies.ranks import Phase, RankResult
+
+TOTALS = ("transactions", "bytes_verified", "bytes_wrong", "frames_lost", "frames_retransmitted")
+
+
+@dataclass(frozen=True)
+class PhaseResult:
+    """One phase: what ran, how long it took (s), and what became of each rank."""
+
+    phase: Phase
+    duration_s: float
+    ranks: list[RankResult]
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether every rank ended well."""
+        return all(rank.status == 0 for rank in self.ranks)
+
+
+@dataclass
+class Summary:
+    """Everything that a run found out; `data` is what summary.json holds."""
+
+    data: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether the run did what it was to do."""
+        return bool(self.data["ok"])
+
+    def save(self, path: Path) -> None:
+        """Write summary.json. Raises LaunchError when the disk does not take it."""
+        try:
+            path.write_text(json.dumps(self.data, indent=1) + "\n")
+        except OSError as error:
+            raise LaunchError(f"cannot write {path}: {error.strerror}") from None
+
+
+def summarise(
+    *,
+    scenario: str,
+    topology: str,
+    target: str,
+    started: float,
+    phases: Sequence[PhaseResult],
+    counters: Mapping[str, Mapping[int, PortCounters]],
+) -> Summary:
+    """Add up the ranks' reports and the switches' counters.
+
+    `started` is the Unix time at which the user asked for the run: `first_verified_s` counts from there (null when no
+    byte was verified). `frames_lost` is what the ranks report as lost for good; what they had to send again is
+    `frames_retransmitted`, and what the switches refused is `frames_dropped`, by reason under `drops`.
+    """
+    reports = [rank.report for result in phases for rank in result.ranks]
+    totals = {name: sum(int(report.get(name, 0)) for report in reports) for name in TOTALS}
+    firsts = [report["first_verified_at"] for report in reports if report.get("first_verified_at")]
+    drops: Counter[str] = Counter()
+    for ports in counters.values():
+        for port in ports.values():
+            drops.update(port.drops)
+    return Summary(
+        {
+            "scenario": scenario,
+            "topology": topology,
+            "target": target,
+            "ok": bool(phases) and all(result.ok for result in phases) and totals["bytes_wrong"] == 0,
+            "duration_s": round(sum(result.duration_s for result in phases), 3),
+            **totals,
+            "first_verified_s": round(min(firsts) - started, 3) if firsts else None,
+            "frames_dropped": sum(drops.values()),
+            "drops": dict(sorted(drops.items())),
+            "phases": [
+                {
+                    "name": result.phase.name,
+                    "ok": result.ok,
+                    "duration_s": round(result.duration_s, 3),
+                    "gpus": {rank.gpu: {"status": rank.status, **rank.report} for rank in result.ranks},
+                }
+                for result in phases
+            ],
+            "switches": {
+                name: {str(number): asdict(port) for number, port in ports.items()} for name, ports in counters.items()
+            },
+        }
+    )
+
+
+def print_summary(console: Console, summary: Summary, fabric: Fabric) -> None:
+    """Print the tables and the verdict."""
+    data = summary.data
+    for phase in data["phases"]:
+        if any(rank.get("transactions") is not None for rank in phase["gpus"].values()):
+            console.print(_phase_table(phase))
+            continue
+        failed = [f"{gpu} (status {rank['status']})" for gpu, rank in phase["gpus"].items() if rank["status"]]
+        console.print(
+            f"\n{phase['name']}: " + (f"failed on {', '.join(failed)}" if failed else "ended well on every GPU")
+        )
+    if data["switches"]:
+        console.print(_switch_table(data["switches"], fabric))
+    verdict = "[bold green]ok[/bold green]" if summary.ok else "[bold red]FAILED[/bold red]"
+    line = f"\n{verdict}: {data['transactions']:,} transactions, {data['bytes_verified']:,} bytes verified, "
+    line += f"{data['bytes_wrong']:,} wrong, {data['frames_lost']:,} frames lost, {data['duration_s']:.1f} s"
+    if data["first_verified_s"] is not None:
+        line += f"; first byte verified {data['first_verified_s']:.1f} s after the start"
+    console.print(line)
+
+
+def _phase_table(phase: Mapping[str, Any]) -> Table:
+    table = Table(title=f"\n{phase['name']}", title_justify="left", title_style="bold")
+    table.add_column("GPU")
+    for name in ("transactions", "bytes verified", "wrong", "sent again", "p50 µs", "p99 µs"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    for gpu, rank in phase["gpus"].items():
+        table.add_row(
+            gpu, *(_number(rank.get(name)) for name in ("transactions", "bytes_verified", "bytes_wrong",
+                                                        "frames_retransmitted", "latency_us_p50", "latency_us_p99")),
+            "" if rank["status"] == 0 else f"[red]exit status {rank['status']}[/red]",
+        )  # fmt: skip
+    return table
+
+
+def _switch_table(switches: Mapping[str, Mapping[str, Mapping[str, Any]]], fabric: Fabric) -> Table:
+    table = Table(title="\nswitches, as they count", title_justify="left", title_style="bold")
+    table.add_column("switch")
+    for name in ("frames in", "bytes in", "frames out", "bytes out", "dropped"):
+        table.add_column(name, justify="right")
+    table.add_column("reasons")
+    for node in fabric.switches:
+        ports = switches.get(node.name)
+        if ports is None:
+            table.add_row(node.name, *["?"] * 5, "not read")
+            continue
+        drops: Counter[str] = Counter()
+        for port in ports.values():
+            drops.update(port["drops"])
+        columns = ("rx_frames", "rx_bytes", "tx_frames", "tx_bytes")
+        sums = [sum(port[name] for port in ports.values()) for name in columns]
+        reasons = ", ".join(f"{reason} {count:,}" for reason, count in drops.most_common())
+        table.add_row(node.name, *(f"{value:,}" for value in sums), f"{sum(drops.values()):,}", reasons)
+    return table
+
+
+def _number(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if isinstance(value, (int, float)) else str(value)
