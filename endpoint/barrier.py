@@ -1,0 +1,66 @@
+"""A barrier over the fabric, made of atomic adds.
+
+Dissemination barrier (Hensgen, Finkel, Manber 1988): with n ranks there are ceil(log2 n) rounds; in round k rank i
+adds 1 to slot k of rank (i + 2^k) mod n, then waits until its own slot k was added to as often as there were
+barriers. When a rank is through, every rank has arrived. No rank is a bottleneck, and nobody polls another one's
+memory.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from endpoint.errors import BarrierTimeout, LsuTimeout
+from endpoint.memory import Region
+
+ROUNDS_MAX = 12
+"""Enough for all 4,096 ids."""
+REGION_BYTES = 8 * ROUNDS_MAX
+
+
+class Barrier:
+    """The barrier of a group of GPUs, at one of them.
+
+    `ranks` are the ids of the whole group in the same order everywhere, `region` is the memory that the others add to
+    (its `u64` words are the rounds' slots), `add(dst, address, timeout_s)` adds 1 to a word of another GPU's, and
+    `wait(predicate, timeout_s)` waits for remote writes.
+    """
+
+    def __init__(
+        self,
+        gpu_id: int,
+        ranks: Sequence[int],
+        region: Region,
+        add: Callable[[int, int, float], object],
+        wait: Callable[[Callable[[], bool], float], bool],
+    ) -> None:
+        self._ranks = tuple(ranks)
+        self._rank = self._ranks.index(gpu_id)
+        self._words = region.u64
+        self._base = region.base
+        self._add = add
+        self._wait = wait
+        self._passed = 0
+        region.watchers += 1
+
+    def arrive(self, timeout_s: float) -> None:
+        """Wait until all GPUs of the group have arrived. Raises BarrierTimeout after `timeout_s` seconds."""
+        deadline = time.monotonic() + timeout_s
+        self._passed += 1
+        size = len(self._ranks)
+        step = 0
+        while 1 << step < size:
+            to = self._ranks[(self._rank + (1 << step)) % size]
+            before = self._ranks[(self._rank - (1 << step)) % size]
+            try:
+                self._add(to, self._base + 8 * step, max(0.001, deadline - time.monotonic()))
+            except LsuTimeout as error:
+                raise BarrierTimeout(f"barrier {self._passed}: GPU {to} did not answer in {timeout_s} s") from error
+            slot = step
+            if not self._wait(lambda: self._words[slot] >= self._passed, deadline - time.monotonic()):  # noqa: B023
+                raise BarrierTimeout(
+                    f"barrier {self._passed}: nothing came from GPU {before} in {timeout_s} s; it, or a GPU that it "
+                    f"waits for, has not arrived"
+                )
+            step += 1

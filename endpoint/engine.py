@@ -1,0 +1,218 @@
+"""Moves a GPU's packets: one thread that waits for all ports, answers requests and completes transfers.
+
+Everything that the thread and the callers share (initiator, target, links) is touched under one lock. Callers send in
+their own thread, which saves a wake-up per request.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from codec.constants import MAX_GPU_ID, LsuOpcode, Next, Vc
+from codec.frames import Buffer, FrameError, parse_lsu
+from endpoint.errors import ClosedError
+from endpoint.initiator import Initiator
+from endpoint.link import OpenLink
+from endpoint.port import Port
+from endpoint.target import Target
+from endpoint.transfer import Transfer
+
+_BATCH: Final = 64
+"""Frames taken from one port before the others get their turn."""
+_TICK_S: Final = 0.02
+"""Longest sleep: how late a time-out may be noticed."""
+_LSU: Final = int(Next.LSU)
+_CONTROL_VC: Final = int(Vc.CONTROL)
+_KNOWN_NEXT: Final = frozenset(int(value) for value in Next)
+_FIRST_RESPONSE: Final = int(LsuOpcode.LOAD_DATA) & 8
+_RESPONSES: Final = frozenset({LsuOpcode.LOAD_DATA, LsuOpcode.ACK, LsuOpcode.ATOMIC_DATA, LsuOpcode.NAK})
+
+Operation = tuple[int, int, int, int, Buffer]
+"""Opcode, key, address, length in bytes, data."""
+
+
+class Engine:
+    """The receive thread of one GPU, and the way in for its callers.
+
+    `counters` gains `drop_<reason>` for every packet that is not for this GPU or cannot be believed: truncated,
+    unknown_version, unknown_next, unsupported_next, bad_end_to_end_crc, wrong_destination, reserved_source,
+    reserved_vc, unknown_opcode.
+    """
+
+    def __init__(
+        self,
+        gpu_id: int,
+        ports: Mapping[int, Port],
+        links: Mapping[int, OpenLink],
+        target: Target,
+        counters: Counter[str],
+    ) -> None:
+        self._id = gpu_id
+        self._ports = dict(ports)
+        self._links = dict(links)
+        self._target = target
+        self._counters = counters
+        self.lock = threading.Lock()
+        self._room = threading.Condition(self.lock)
+        self._written = threading.Condition(self.lock)
+        self._initiator: Initiator
+        self._stopping = False
+        self._failure: BaseException | None = None
+        self._last_request = 0.0
+        self._polled: dict[int, tuple[Port, OpenLink]] = {}
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._epoll = select.epoll()
+        self._thread = threading.Thread(target=self._run, name=f"gpu-{gpu_id}", daemon=True)
+
+    def start(self, initiator: Initiator) -> None:
+        """Begin to receive."""
+        self._initiator = initiator
+        self._epoll.register(self._wake, select.EPOLLIN)
+        for plane, port in self._ports.items():
+            self._epoll.register(port.fileno(), select.EPOLLIN)
+            self._polled[port.fileno()] = port, self._links[plane]
+        self._thread.start()
+
+    def transmit(self, plane: int, packet: bytes) -> None:
+        """Send a packet on a plane. Called under the lock."""
+        self._links[plane].send(packet)
+        port = self._ports[plane]
+        if port.backlogged:
+            self._epoll.modify(port.fileno(), select.EPOLLIN | select.EPOLLOUT)
+
+    def issue(
+        self, dst: int, operations: list[Operation], finish: Callable[[list[Any]], Any], timeout_s: float
+    ) -> Transfer:
+        """Send requests, each as soon as the window has room for it, and return the transfer that they make.
+
+        Raises ClosedError when the engine has stopped.
+        """
+        transfer: Transfer = Transfer(self.lock, len(operations), finish)
+        with self.lock:
+            initiator = self._initiator
+            now = time.monotonic()
+            for index, (opcode, key, address, length, data) in enumerate(operations):
+                self._check_running()
+                if not initiator.has_room(dst):
+                    initiator.want_room(dst)
+                    while not initiator.has_room(dst):
+                        self._room.wait()
+                        self._check_running()
+                        initiator.want_room(dst)
+                    now = time.monotonic()
+                initiator.submit(now, now + timeout_s, dst, opcode, key, address, length, data, transfer, index)
+        return transfer
+
+    def wait_written(self, predicate: Callable[[], bool], timeout_s: float) -> bool:
+        """Wait until `predicate()` holds, asking anew after remote writes to watched regions; tell whether it does."""
+        with self.lock:
+            return self._written.wait_for(lambda: self._check_running() or predicate(), timeout_s)
+
+    def stop(self, linger_s: float) -> None:
+        """Answer requests until none came for `linger_s`, then end the thread and fail what is unfinished."""
+        if threading.current_thread() is not self._thread and self._thread.is_alive():
+            limit = time.monotonic() + 10 * linger_s
+            while (now := time.monotonic()) < min(self._last_request + linger_s, limit) and not self._failure:
+                time.sleep(min(self._last_request + linger_s - now, linger_s))
+        with self.lock:
+            self._stopping = True
+        os.eventfd_write(self._wake, 1)
+        self._thread.join()
+        with self.lock:
+            self._fail(ClosedError("the GPU was closed"))
+        self._epoll.close()
+        os.close(self._wake)
+
+    def _check_running(self) -> bool:
+        if self._failure is not None:
+            raise ClosedError(f"GPU {self._id} is closed: {self._failure}") from self._failure
+        return False
+
+    def _fail(self, error: BaseException) -> None:
+        """End everything that waits. Called under the lock."""
+        if self._failure is None:
+            self._failure = error
+        self._initiator.fail_all(ClosedError(f"GPU {self._id} is closed: {error}"))
+        self._room.notify_all()
+        self._written.notify_all()
+
+    def _run(self) -> None:
+        try:
+            timeout = _TICK_S
+            while not self._stopping:
+                events = self._epoll.poll(timeout)
+                with self.lock:
+                    again = False
+                    for descriptor, event in events:
+                        if descriptor != self._wake:
+                            again |= self._serve(descriptor, event)
+                    now = time.monotonic()
+                    due = self._initiator.expire(now)
+                    self._notify()
+                timeout = 0 if again else _TICK_S if due is None else min(_TICK_S, max(0.0, due - now))
+        except BaseException as error:  # whatever it is, callers must learn of it instead of waiting for ever
+            with self.lock:
+                self._fail(error)
+            raise
+
+    def _serve(self, descriptor: int, event: int) -> bool:
+        """Take frames from a port; tell whether there may be more."""
+        port, link = self._polled[descriptor]
+        if event & select.EPOLLOUT:
+            port.flush()
+            if not port.backlogged:
+                self._epoll.modify(descriptor, select.EPOLLIN)
+        for _ in range(_BATCH):
+            frame = port.receive()
+            if frame is None:
+                return False
+            packet = link.receive(frame)
+            if packet is not None:
+                response = self._deliver(packet)
+                if response is not None:
+                    link.send(response)
+        if port.backlogged:
+            self._epoll.modify(descriptor, select.EPOLLIN | select.EPOLLOUT)
+        return True
+
+    def _deliver(self, packet: memoryview) -> bytes | None:
+        """Act on a packet that a link layer accepted; return the response, or None."""
+        following = packet[4] >> 4
+        if following != _LSU:
+            return self._drop("unsupported_next" if following in _KNOWN_NEXT else "unknown_next")
+        try:
+            lsu = parse_lsu(packet)
+        except FrameError as error:
+            return self._drop(error.reason)
+        if lsu.dst != self._id:
+            return self._drop("wrong_destination")
+        if lsu.src > MAX_GPU_ID or lsu.src == self._id:
+            return self._drop("reserved_source")
+        if lsu.vc == _CONTROL_VC:
+            return self._drop("reserved_vc")
+        if lsu.opcode < _FIRST_RESPONSE:
+            self._last_request = time.monotonic()
+            return self._target.handle(lsu)
+        if lsu.opcode not in _RESPONSES:
+            return self._drop("unknown_opcode")
+        self._initiator.handle(time.monotonic(), lsu)
+        return None
+
+    def _drop(self, reason: str) -> bytes | None:
+        self._counters[f"drop_{reason}"] += 1
+        return None
+
+    def _notify(self) -> None:
+        """Wake who waits for room or for a remote write. Called under the lock."""
+        if self._initiator.room_made:
+            self._initiator.room_made = False
+            self._room.notify_all()
+        if self._target.touched:
+            self._target.touched = False
+            self._written.notify_all()

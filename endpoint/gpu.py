@@ -1,0 +1,362 @@
+"""One GPU on the fabric: its memory, and load/store on everybody else's.
+
+    with Gpu.from_environment() as gpu:
+        region = gpu.register(4096)                  # others may access it at addresses 0 to 4095
+        gpu.barrier()                                # everybody has registered
+        gpu.store(gpu.peers[0], 64, b"hello")
+        assert gpu.load(gpu.peers[0], 64, 5) == b"hello"
+        ticket = gpu.atomic_add(gpu.peers[0], 8, 1)  # the value before
+        gpu.barrier()                                # everybody is done
+
+Every access happens exactly once, or fails with an error in bounded time. Accesses of one GPU that overlap in time
+may take effect in any order; one that has returned took effect before the next is sent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from codec.constants import ATOMIC_BYTES, LSU_MAX_BYTES, MAX_GPU_ID, LsuOpcode
+from codec.fabric import MAX_INCARNATION
+from endpoint.barrier import REGION_BYTES, Barrier
+from endpoint.engine import Engine, Operation
+from endpoint.environment import place_from_environment
+from endpoint.errors import ConfigurationError
+from endpoint.initiator import Initiator
+from endpoint.link import OpenLink
+from endpoint.memory import MAX_KEY, Memory, Region
+from endpoint.options import EndpointOptions
+from endpoint.paths import Paths
+from endpoint.port import Port
+from endpoint.target import Target
+from endpoint.transfer import Transfer
+
+Data = bytes | bytearray | memoryview | npt.NDArray[Any]
+
+BARRIER_KEY: Final = MAX_KEY
+"""Key of the region that barriers use; not for others."""
+DEFAULT_KEY: Final = 1
+
+_LOAD: Final = int(LsuOpcode.LOAD)
+_STORE: Final = int(LsuOpcode.STORE)
+_ADDRESS_END: Final = 1 << 64
+
+
+class Gpu:
+    """One GPU, with a port per plane.
+
+    `gpu_id` is its endpoint id (0 to 0xEFF), `ports` the interface of each plane, `peers` the ids of the other GPUs
+    that it shares barriers with. `incarnation` must be higher at each start of the same GPU on a running fabric:
+    peers drop what an earlier start sent. Raises ConfigurationError and PortError.
+    """
+
+    def __init__(
+        self,
+        gpu_id: int,
+        ports: Mapping[int, str],
+        *,
+        peers: Iterable[int] = (),
+        incarnation: int = 1,
+        options: EndpointOptions = EndpointOptions(),  # noqa: B008  (frozen)
+    ) -> None:
+        if not 0 <= gpu_id <= MAX_GPU_ID:
+            raise ConfigurationError(f"GPU id {gpu_id} is out of range, 0 to {MAX_GPU_ID}")
+        if not 0 <= incarnation <= MAX_INCARNATION:
+            raise ConfigurationError(f"incarnation {incarnation} is out of range, 0 to {MAX_INCARNATION}")
+        if not ports:
+            raise ConfigurationError(f"GPU {gpu_id} needs at least one port")
+        self.id = gpu_id
+        self.incarnation = incarnation
+        self.options = options
+        self.peers = tuple(sorted(set(peers) - {gpu_id}))
+        """The ids of the other GPUs of the group, ascending."""
+        self._ranks = tuple(sorted({gpu_id, *self.peers}))
+        self._counters: Counter[str] = Counter()
+        self._port_counters: dict[int, Counter[str]] = {plane: Counter() for plane in ports}
+        self._memory = Memory()
+        self._closed = False
+        with contextlib.ExitStack() as undo:
+            self._ports: dict[int, Port] = {}
+            for plane, iface in sorted(ports.items()):
+                self._ports[plane] = Port(iface, options.receive_buffer, self._port_counters[plane])
+                undo.callback(self._ports[plane].close)
+            links = {plane: OpenLink(port, self._port_counters[plane]) for plane, port in self._ports.items()}
+            target = Target(gpu_id, self._memory, self._counters)
+            self._engine = Engine(gpu_id, self._ports, links, target, self._counters)
+            self._barrier = Barrier(
+                gpu_id,
+                self._ranks,
+                self._memory.register(REGION_BYTES, BARRIER_KEY),
+                lambda dst, address, timeout_s: self._atomic(
+                    LsuOpcode.ATOMIC_ADD, dst, address, BARRIER_KEY, (1,), timeout_s
+                ).result(),
+                self._engine.wait_written,
+            )
+            paths = Paths(gpu_id, ports)
+            self._engine.start(Initiator(gpu_id, incarnation, paths, self._engine.transmit, self._counters, options))
+            undo.pop_all()
+
+    @classmethod
+    def from_environment(cls, *, options: EndpointOptions = EndpointOptions()) -> Self:  # noqa: B008  (frozen)
+        """Make the GPU that the environment names (ETHLINK_FABRIC, ETHLINK_GPU); its peers are its tenant's other
+        GPUs."""
+        place = place_from_environment()
+        return cls(
+            place.gpu.id,
+            {port.plane: port.iface for port in place.gpu.ports},
+            peers=[gpu.id for gpu in place.fabric.tenant_gpus(place.gpu.tenant)],
+            incarnation=place.incarnation,
+            options=options,
+        )
+
+    # ------------------------------------------------------------------------------------------------ own memory
+
+    def register(self, source: npt.NDArray[Any] | bytearray | int, key: int = DEFAULT_KEY, *, base: int = 0) -> Region:
+        """Let others access memory under a key, at addresses from `base` on; return its region.
+
+        `source` is an array (its own memory is used) or a size in bytes of fresh zeros. Raises ValueError when it
+        cannot be shared or the key is in use.
+        """
+        if key == BARRIER_KEY:
+            raise ValueError(f"key {key:#x} is reserved for barriers; choose one from 0 to {BARRIER_KEY - 1:#x}")
+        return self._memory.register(source, key, base)
+
+    def unregister(self, region: Region) -> None:
+        """Refuse further accesses to a region. Raises KeyError when it is not registered."""
+        if self._memory.get(region.key) is not region:
+            raise KeyError(f"{region} is not registered")
+        self._memory.unregister(region.key)
+
+    def wait_until(self, region: Region, predicate: Callable[[], bool], timeout_s: float = 30.0) -> bool:
+        """Wait until a condition on a region holds, looking again after each remote write to it; tell whether it does.
+
+        `predicate` must not access other GPUs. Raises ClosedError when the GPU is closed meanwhile.
+        """
+        region.watchers += 1
+        try:
+            return self._engine.wait_written(predicate, timeout_s)
+        finally:
+            region.watchers -= 1
+
+    # ------------------------------------------------------------------------------------------- others' memory
+
+    def load(self, dst: int, address: int, length: int, key: int = DEFAULT_KEY) -> bytes:
+        """Return `length` bytes at `address` of another GPU. More than 256 bytes are several requests.
+
+        Raises AccessRefused (OutOfRange, BadKey, ...) or LsuTimeout.
+        """
+        return self.load_async(dst, address, length, key).result()
+
+    def load_async(self, dst: int, address: int, length: int, key: int = DEFAULT_KEY) -> Transfer[bytes]:
+        """Begin a load. Waits only while the window to `dst` is full."""
+        return self._issue(dst, _load_operations(address, length, key), b"".join)
+
+    def load_many(self, dst: int, places: Iterable[tuple[int, int]], key: int = DEFAULT_KEY) -> list[bytes]:
+        """Return the bytes at many places `(address, length)` of another GPU, as many at a time as the window holds."""
+        return self.load_many_async(dst, places, key).result()
+
+    def load_many_async(
+        self, dst: int, places: Iterable[tuple[int, int]], key: int = DEFAULT_KEY
+    ) -> Transfer[list[bytes]]:
+        """Begin many loads. Returns once the last request is on its way."""
+        operations: list[Operation] = []
+        parts: list[int] = []
+        for address, length in places:
+            some = _load_operations(address, length, key)
+            operations += some
+            parts.append(len(some))
+        return self._issue(dst, operations, lambda values: _gather(values, parts))
+
+    def store(self, dst: int, address: int, data: Data, key: int = DEFAULT_KEY) -> None:
+        """Write bytes at `address` of another GPU; when it returns, they are there.
+
+        `data` is bytes or an array. More than 256 bytes are several requests, whose bytes appear in any order. Raises
+        AccessRefused (OutOfRange, BadKey, ...) or LsuTimeout.
+        """
+        self.store_async(dst, address, data, key).result()
+
+    def store_async(self, dst: int, address: int, data: Data, key: int = DEFAULT_KEY) -> Transfer[None]:
+        """Begin a store. Waits only while the window to `dst` is full; `data` may be changed once it returns."""
+        return self._issue(dst, _store_operations(address, data, key), _nothing)
+
+    def store_many(self, dst: int, pieces: Iterable[tuple[int, Data]], key: int = DEFAULT_KEY) -> None:
+        """Write many pieces `(address, data)` to another GPU, as many at a time as the window holds."""
+        self.store_many_async(dst, pieces, key).result()
+
+    def store_many_async(self, dst: int, pieces: Iterable[tuple[int, Data]], key: int = DEFAULT_KEY) -> Transfer[None]:
+        """Begin many stores. Returns once the last request is on its way."""
+        operations = [operation for address, data in pieces for operation in _store_operations(address, data, key)]
+        return self._issue(dst, operations, _nothing)
+
+    def atomic_add(self, dst: int, address: int, value: int, key: int = DEFAULT_KEY) -> int:
+        """Add to an aligned 8-byte word of another GPU, modulo 2^64; return the word before (0 to 2^64 - 1)."""
+        return self.atomic_add_async(dst, address, value, key).result()
+
+    def atomic_add_async(self, dst: int, address: int, value: int, key: int = DEFAULT_KEY) -> Transfer[int]:
+        """Begin an atomic add."""
+        return self._atomic(LsuOpcode.ATOMIC_ADD, dst, address, key, (value,))
+
+    def swap(self, dst: int, address: int, value: int, key: int = DEFAULT_KEY) -> int:
+        """Replace an aligned 8-byte word of another GPU; return the word before."""
+        return self.swap_async(dst, address, value, key).result()
+
+    def swap_async(self, dst: int, address: int, value: int, key: int = DEFAULT_KEY) -> Transfer[int]:
+        """Begin a swap."""
+        return self._atomic(LsuOpcode.ATOMIC_SWAP, dst, address, key, (value,))
+
+    def compare_and_swap(self, dst: int, address: int, expected: int, value: int, key: int = DEFAULT_KEY) -> int:
+        """Replace an aligned 8-byte word of another GPU if it equals `expected`; return the word before."""
+        return self.compare_and_swap_async(dst, address, expected, value, key).result()
+
+    def compare_and_swap_async(
+        self, dst: int, address: int, expected: int, value: int, key: int = DEFAULT_KEY
+    ) -> Transfer[int]:
+        """Begin a compare-and-swap."""
+        return self._atomic(LsuOpcode.ATOMIC_CAS, dst, address, key, (expected, value))
+
+    # ------------------------------------------------------------------------------------------------- the group
+
+    @property
+    def rank(self) -> int:
+        """This GPU's position among the ids of its group."""
+        return self._ranks.index(self.id)
+
+    @property
+    def ranks(self) -> Sequence[int]:
+        """The ids of the group, this GPU's included, ascending."""
+        return self._ranks
+
+    def barrier(self, timeout_s: float = 60.0) -> None:
+        """Wait until every GPU of the group has come here as often as this one. Raises BarrierTimeout.
+
+        The first one also waits for processes that are still starting.
+        """
+        self._barrier.arrive(timeout_s)
+
+    # -------------------------------------------------------------------------------------------------- the rest
+
+    def counters(self) -> dict[str, int]:
+        """Return what was counted so far: transactions, and the sums over the ports of frames and drops by reason."""
+        with self._engine.lock:
+            total = Counter(self._counters)
+            for port in self._port_counters.values():
+                total.update(port)
+        return dict(sorted(total.items()))
+
+    def port_counters(self) -> dict[int, dict[str, int]]:
+        """Return what each plane's port and link counted so far."""
+        with self._engine.lock:
+            return {plane: dict(sorted(counters.items())) for plane, counters in self._port_counters.items()}
+
+    def close(self) -> None:
+        """Stop: unfinished accesses fail with ClosedError. What peers still ask is answered for a moment
+        (`linger_s`)."""
+        if self._closed:
+            return
+        self._closed = True
+        self._engine.stop(self.options.linger_s)
+        for port in self._ports.values():
+            port.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Gpu(id={self.id}, planes={sorted(self._ports)}, incarnation={self.incarnation})"
+
+    def _issue(
+        self,
+        dst: int,
+        operations: list[Operation],
+        finish: Callable[[list[Any]], Any],
+        timeout_s: float | None = None,
+    ) -> Transfer:
+        if not 0 <= dst <= MAX_GPU_ID:
+            raise ValueError(f"destination {dst} is no GPU id: 0 to {MAX_GPU_ID}")
+        if dst == self.id:
+            raise ValueError(f"GPU {dst} accesses its own memory directly, through region.array")
+        return self._engine.issue(dst, operations, finish, timeout_s or self.options.timeout_s)
+
+    def _atomic(
+        self,
+        opcode: LsuOpcode,
+        dst: int,
+        address: int,
+        key: int,
+        operands: tuple[int, ...],
+        timeout_s: float | None = None,
+    ) -> Transfer[int]:
+        _check_place(address, ATOMIC_BYTES, key)
+        for operand in operands:
+            if not -(1 << 63) <= operand < 1 << 64:
+                raise ValueError(f"operand {operand} does not fit 8 bytes")
+        data = b"".join((operand % (1 << 64)).to_bytes(ATOMIC_BYTES, "little") for operand in operands)
+        operation = int(opcode), key, address, ATOMIC_BYTES, data
+        return self._issue(dst, [operation], _only, timeout_s)
+
+
+def _check_place(address: int, length: int, key: int) -> None:
+    if not 0 <= key <= MAX_KEY:
+        raise ValueError(f"key {key} is out of range, 0 to {MAX_KEY}")
+    if length < 1:
+        raise ValueError(f"an access needs at least one byte, not {length}")
+    if not 0 <= address <= _ADDRESS_END - length:
+        raise ValueError(f"{length} bytes at {address:#x} do not lie within 64-bit addresses")
+
+
+def _load_operations(address: int, length: int, key: int) -> list[Operation]:
+    """Return the requests of a load, at most 256 bytes each."""
+    _check_place(address, length, key)
+    if length <= LSU_MAX_BYTES:
+        return [(_LOAD, key, address, length, b"")]
+    return [
+        (_LOAD, key, address + offset, min(LSU_MAX_BYTES, length - offset), b"")
+        for offset in range(0, length, LSU_MAX_BYTES)
+    ]
+
+
+def _store_operations(address: int, data: Data, key: int) -> list[Operation]:
+    """Return the requests of a store, at most 256 bytes each."""
+    if isinstance(data, np.ndarray):
+        data = np.ascontiguousarray(data).reshape(-1).view(np.uint8).data
+    elif isinstance(data, memoryview) and (data.ndim != 1 or data.itemsize != 1):
+        data = data.cast("B")
+    length = len(data)
+    _check_place(address, length, key)
+    if length <= LSU_MAX_BYTES:
+        return [(_STORE, key, address, length, data)]
+    view = memoryview(data)
+    return [
+        (_STORE, key, address + offset, min(LSU_MAX_BYTES, length - offset), view[offset : offset + LSU_MAX_BYTES])
+        for offset in range(0, length, LSU_MAX_BYTES)
+    ]
+
+
+def _gather(values: list[bytes], parts: list[int]) -> list[bytes]:
+    """Return the bytes of each of several loads, of which load i was `parts[i]` requests."""
+    gathered = []
+    at = 0
+    for count in parts:
+        gathered.append(values[at] if count == 1 else b"".join(values[at : at + count]))
+        at += count
+    return gathered
+
+
+def _only(values: list[int]) -> int:
+    return values[0]
+
+
+def _nothing(_values: list[Any]) -> None:
+    return None

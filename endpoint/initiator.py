@@ -1,0 +1,262 @@
+"""The source side of load/store: numbers requests, sends them again until answered, gives up in bounded time.
+
+An initiator does no input or output and never waits: it sends through a function that it is given, and is told what
+came (`handle`) and what time it is (`expire`). All its methods are called under one lock.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from codec.constants import LSU_STATUS_ECN_ECHO, REQUEST_WINDOW, LsuOpcode, Vc
+from codec.frames import Buffer, Lsu, end_to_end_seed, lsu_packet, oefh
+from endpoint.errors import REFUSALS, AccessRefused, LsuTimeout
+from endpoint.options import EndpointOptions
+from endpoint.paths import Paths
+from endpoint.transfer import Transfer
+
+Transmit = Callable[[int, bytes], None]
+"""Sends a packet on a plane."""
+
+_REQUEST_MASK: Final = (1 << 32) - 1
+_NAK: Final = int(LsuOpcode.NAK)
+_LOAD_DATA: Final = int(LsuOpcode.LOAD_DATA)
+_ATOMIC_DATA: Final = int(LsuOpcode.ATOMIC_DATA)
+_REQUEST_VC: Final = int(Vc.REQUEST)
+
+_RESPONSE_OF: Final[dict[int, int]] = {
+    LsuOpcode.LOAD: _LOAD_DATA,
+    LsuOpcode.STORE: int(LsuOpcode.ACK),
+    LsuOpcode.ATOMIC_ADD: _ATOMIC_DATA,
+    LsuOpcode.ATOMIC_SWAP: _ATOMIC_DATA,
+    LsuOpcode.ATOMIC_CAS: _ATOMIC_DATA,
+}
+
+
+class _Request:
+    """An unfinished request."""
+
+    __slots__ = (
+        "address", "attempts", "deadline", "first_sent", "index", "key",
+        "length", "number", "opcode", "packet", "transfer",
+    )  # fmt: skip
+
+    def __init__(
+        self, number: int, opcode: int, key: int, address: int, length: int, transfer: Transfer, index: int
+    ) -> None:
+        self.number = number
+        self.opcode = opcode
+        self.key = key
+        self.address = address
+        self.length = length
+        self.transfer = transfer
+        self.index = index
+        self.packet = b""
+        self.attempts = 0
+        self.first_sent = 0.0
+        self.deadline = 0.0
+
+
+class _Destination:
+    """The requests to one GPU, and how long its answers take (RFC 6298, with Karn's rule)."""
+
+    __slots__ = ("backed_off", "dst", "next", "oldest", "rto", "rtt", "rtt_variation", "seed", "unfinished", "wanted")
+
+    def __init__(self, dst: int, first: int, seed: int, rto: float) -> None:
+        self.dst = dst
+        self.seed = seed
+        self.next = first
+        self.oldest = first
+        self.unfinished: dict[int, _Request] = {}
+        self.rto = rto
+        self.rtt = -1.0
+        self.rtt_variation = 0.0
+        self.backed_off = float("-inf")
+        self.wanted = False
+        """Somebody waits for room in the window."""
+
+    def measured(self, rtt: float, options: EndpointOptions) -> None:
+        if self.rtt < 0:
+            self.rtt, self.rtt_variation = rtt, rtt / 2
+        else:
+            self.rtt_variation += (abs(rtt - self.rtt) - self.rtt_variation) / 4
+            self.rtt += (rtt - self.rtt) / 8
+        rto = self.rtt + 4 * self.rtt_variation
+        self.rto = min(max(rto, options.min_rto_s), options.max_rto_s)
+
+
+class Initiator:
+    """The requests of one GPU.
+
+    `counters` gains: `responses`, `resent_requests`, `timed_out_requests`, `late_response` (its request is finished),
+    `mismatched_response` (it says something else than the request), `stale_response` (of another incarnation),
+    `ecn_echo`.
+    """
+
+    def __init__(
+        self,
+        gpu_id: int,
+        incarnation: int,
+        paths: Paths,
+        transmit: Transmit,
+        counters: Counter[str],
+        options: EndpointOptions,
+        first_request: int = 1,
+    ) -> None:
+        self._id = gpu_id
+        self._incarnation = incarnation
+        self._paths = paths
+        self._transmit = transmit
+        self._counters = counters
+        self._options = options
+        self._first = first_request
+        self._destinations: dict[int, _Destination] = {}
+        self._timers: list[tuple[float, int, _Destination, _Request]] = []
+        self._timer_serial = 0
+        self.room_made = False
+        """Set when a window that somebody waits for has room again; whoever wakes them clears it."""
+
+    def has_room(self, dst: int) -> bool:
+        """Tell whether a request to `dst` may be submitted now."""
+        d = self._destinations.get(dst)
+        return d is None or (
+            len(d.unfinished) < self._options.window and d.next - d.oldest & _REQUEST_MASK < REQUEST_WINDOW
+        )
+
+    def want_room(self, dst: int) -> None:
+        """Ask for `room_made` to be set once the window of `dst` is three quarters full at most."""
+        self._destinations[dst].wanted = True
+
+    def submit(
+        self,
+        now: float,
+        deadline: float,
+        dst: int,
+        opcode: int,
+        key: int,
+        address: int,
+        length: int,
+        data: Buffer,
+        transfer: Transfer,
+        index: int,
+    ) -> None:
+        """Send a request and complete part `index` of a transfer with its outcome, at `deadline` at the latest.
+
+        There must be room (`has_room`). Times are in seconds of one monotonic clock.
+        """
+        d = self._destinations.get(dst)
+        if d is None:
+            d = _Destination(dst, self._first, end_to_end_seed(self._id, dst), self._options.first_rto_s)
+            self._destinations[dst] = d
+        number = d.next
+        d.next = number + 1 & _REQUEST_MASK
+        request = _Request(number, opcode, key, address, length, transfer, index)
+        entropy = None if self._options.ordered else number & 0xFF
+        header = oefh(vc=_REQUEST_VC, dst=dst, src=self._id, f=0 if entropy is None else 1, entropy=entropy or 0)
+        request.packet = lsu_packet(header, d.seed, opcode, length, self._incarnation, number, key, address, data)
+        request.first_sent = now
+        request.deadline = deadline
+        d.unfinished[number] = request
+        self._arm(now + d.rto, d, request)
+        self._transmit(self._paths.plane(dst, entropy, 0), request.packet)
+
+    def handle(self, now: float, response: Lsu) -> None:
+        """Finish the request that a response answers; ignore and count a response that answers none."""
+        d = self._destinations.get(response.src)
+        request = None if d is None else d.unfinished.get(response.request)
+        if response.incarnation != self._incarnation:
+            self._counters["stale_response"] += 1
+            return
+        if d is None or request is None:
+            self._counters["late_response"] += 1
+            return
+        opcode = response.opcode
+        data = response.data
+        if opcode == _RESPONSE_OF[request.opcode]:
+            carries = 0 if opcode not in (_LOAD_DATA, _ATOMIC_DATA) else request.length
+        else:
+            carries = 0 if opcode == _NAK else -1
+        if (
+            len(data) != carries
+            or response.address != request.address
+            or response.key != request.key
+            or response.length != request.length
+        ):
+            self._counters["mismatched_response"] += 1
+            return
+        self._counters["responses"] += 1
+        if response.status & LSU_STATUS_ECN_ECHO:
+            self._counters["ecn_echo"] += 1
+        if request.attempts == 0:
+            d.measured(now - request.first_sent, self._options)
+        self._finish(d, request)
+        if opcode == _NAK:
+            self._counters["refused_requests"] += 1
+            error = REFUSALS.get(response.status & 7, AccessRefused)
+            request.transfer.part_failed(error(request.opcode, d.dst, request.address, request.length, request.key))
+        elif opcode == _LOAD_DATA:
+            request.transfer.part_done(request.index, bytes(data))
+        elif opcode == _ATOMIC_DATA:
+            request.transfer.part_done(request.index, int.from_bytes(data, "little"))
+        else:
+            request.transfer.part_done(request.index, None)
+
+    def expire(self, now: float) -> float | None:
+        """Send again, or give up, what is due; return when something will be due next, or None.
+
+        The time to the next resend doubles while a destination does not answer, until an answer is measured again.
+        """
+        timers = self._timers
+        while timers and (timers[0][0] <= now or timers[0][3].number not in timers[0][2].unfinished):
+            _, _, d, request = heapq.heappop(timers)
+            if d.unfinished.get(request.number) is not request:
+                continue
+            if now >= request.deadline:
+                self._counters["timed_out_requests"] += 1
+                self._finish(d, request)
+                waited = now - request.first_sent
+                detail = f"no answer in {waited:.1f} s after {request.attempts + 1} tries; is GPU {d.dst} running?"
+                request.transfer.part_failed(
+                    LsuTimeout(request.opcode, d.dst, request.address, request.length, request.key, detail)
+                )
+                continue
+            if now >= d.backed_off + d.rto:  # once for all requests that were lost together
+                d.backed_off = now
+                d.rto = min(2 * d.rto, self._options.max_rto_s)
+            request.attempts += 1
+            self._counters["resent_requests"] += 1
+            self._arm(now + d.rto, d, request)
+            entropy = None if self._options.ordered else request.number & 0xFF
+            self._transmit(self._paths.plane(d.dst, entropy, request.attempts), request.packet)
+        return timers[0][0] if timers else None
+
+    def fail_all(self, error: BaseException) -> None:
+        """End every unfinished request with an error."""
+        for d in self._destinations.values():
+            for request in list(d.unfinished.values()):
+                self._finish(d, request)
+                request.transfer.part_failed(error)
+
+    @property
+    def unfinished(self) -> int:
+        """How many requests are unfinished, over all destinations."""
+        return sum(len(d.unfinished) for d in self._destinations.values())
+
+    def _arm(self, when: float, d: _Destination, request: _Request) -> None:
+        self._timer_serial += 1  # breaks ties, so that requests are never compared
+        heapq.heappush(self._timers, (min(when, request.deadline), self._timer_serial, d, request))
+
+    def _finish(self, d: _Destination, request: _Request) -> None:
+        unfinished = d.unfinished
+        del unfinished[request.number]
+        if request.number == d.oldest:
+            oldest = request.number
+            while oldest != d.next and oldest not in unfinished:
+                oldest = oldest + 1 & _REQUEST_MASK
+            d.oldest = oldest
+        if d.wanted and len(unfinished) <= self._options.window * 3 // 4 and self.has_room(d.dst):
+            d.wanted = False
+            self.room_made = True

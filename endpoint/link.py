@@ -1,0 +1,65 @@
+"""The link layer of one port: everything that goes out or comes in passes through it.
+
+The port is open: no bring-up, session 0, every virtual channel best effort. A managed port (bring-up, credits, retry)
+is another object with the same methods.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final, Protocol
+
+from codec.constants import Kind, LinkFlag
+from codec.frames import FrameError, open_frame, open_packet, parse_link
+
+UNEXPECTED_CONTROL: Final = "unexpected_control"
+WRONG_SESSION: Final = "wrong_session"
+POISONED: Final = "poisoned"
+
+
+class FramePort(Protocol):
+    """What a link needs of its port."""
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame; one that cannot be sent is counted there."""
+
+
+class OpenLink:
+    """An open port's link layer.
+
+    `counters` gains `drop_<reason>` per frame that was discarded; the reasons are named as in p4src/constants.p4.
+    """
+
+    def __init__(self, port: FramePort, counters: Counter[str]) -> None:
+        self._port = port
+        self._counters = counters
+
+    @property
+    def up(self) -> bool:
+        """Whether packets may be sent: always, on an open port."""
+        return True
+
+    def send(self, packet: bytes) -> None:
+        """Send a packet (OEFH and what follows) as a DATA frame."""
+        self._port.send(open_frame(packet))
+
+    def receive(self, frame: memoryview) -> memoryview | None:
+        """Return the packet that a frame carries, or None when nothing in it is to be believed; never raises."""
+        packet = open_packet(frame)
+        if packet is not None:
+            return packet
+        try:
+            header = parse_link(frame)
+        except FrameError as error:
+            return self._drop(error.reason)
+        if header.session:
+            return self._drop(WRONG_SESSION)
+        if header.flags & LinkFlag.POISON:
+            return self._drop(POISONED)
+        if header.kind != Kind.DATA:
+            return self._drop(UNEXPECTED_CONTROL)
+        return frame[12:]  # LLR's fields mean nothing on an open port
+
+    def _drop(self, reason: str) -> memoryview | None:
+        self._counters[f"drop_{reason}"] += 1
+        return None

@@ -1,0 +1,48 @@
+"""What can be chosen about an endpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from codec.constants import REQUEST_WINDOW
+from endpoint.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointOptions:
+    """Choices of one endpoint. Raises ConfigurationError for a value that cannot work."""
+
+    timeout_s: float = 5.0
+    """An access that has no answer after this long fails with LsuTimeout."""
+
+    window: int = 128
+    """Unfinished requests per destination (1 to 1,023). Without credits on the link, what all sources of a destination
+    have in flight must fit in its switch port's queue: 7 x 128 fits in 1,024."""
+
+    ordered: bool = False
+    """False: requests are spread over all planes, and over equal paths within a plane, and may overtake each other (F
+    = 1 in the OEFH). True: all requests to a destination take one plane and one path (F = 0)."""
+
+    first_rto_s: float = 0.1
+    """Time until an unanswered request is sent again, before any round trip was measured."""
+
+    min_rto_s: float = 0.03
+    """Least time until an unanswered request is sent again. Well above a round trip (some 0.2 ms), as a busy machine
+    delays a process by tens of milliseconds and a needless resend only adds to its load."""
+
+    max_rto_s: float = 1.0
+    """Largest time between two sendings of a request."""
+
+    receive_buffer: int = 8 << 20
+    """Bytes of each port's socket buffer; the kernel charges some 1,300 for a small frame, 5,400 for a largest one."""
+
+    linger_s: float = 0.05
+    """On close, requests are still answered until none has come for this long: the last answer may have been lost."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.window < REQUEST_WINDOW:
+            raise ConfigurationError(f"window = {self.window} is out of range, 1 to {REQUEST_WINDOW - 1}")
+        if not 0 < self.min_rto_s <= self.first_rto_s <= self.max_rto_s:
+            raise ConfigurationError("0 < min_rto_s <= first_rto_s <= max_rto_s does not hold")
+        if self.timeout_s <= 0 or self.linger_s < 0 or self.receive_buffer < 1:
+            raise ConfigurationError("timeout_s and receive_buffer must be above 0, linger_s at least 0")

@@ -1,0 +1,80 @@
+"""Completion of what a GPU asked of another one's memory."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Transfer(Generic[T]):
+    """An access under way, of one request or many; `result()` waits for all of them.
+
+    A transfer fails with the first error of its requests, but is done only when each of them is: nothing of it is on
+    the way any more. One that was given a number of parts is completed by as many calls of `part_done` and
+    `part_failed`, made under `lock`.
+    """
+
+    __slots__ = ("_error", "_finish", "_lock", "_remaining", "_values", "_waiters")
+
+    def __init__(self, lock: threading.Lock, parts: int, finish: Callable[[list[Any]], T]) -> None:
+        self._lock = lock
+        self._remaining = parts
+        self._values: list[Any] = [None] * parts
+        self._finish = finish
+        self._error: BaseException | None = None
+        self._waiters: list[threading.Lock] = []
+
+    def done(self) -> bool:
+        """Tell whether the transfer is complete or has failed, and nothing of it is under way."""
+        return not self._remaining
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the transfer is done, at most `timeout` seconds; tell whether it is.
+
+        Without a timeout the wait is bounded too: each request ends by its own time-out.
+        """
+        if self._remaining:
+            waiter = threading.Lock()
+            waiter.acquire()  # released by whoever completes the transfer
+            with self._lock:
+                if not self._remaining:
+                    return True
+                self._waiters.append(waiter)
+            if not waiter.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
+                return self.done()
+        return True
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Wait and return the error that the transfer failed with, or None. Raises TimeoutError when it is not done."""
+        if not self.wait(timeout):
+            raise TimeoutError(f"the transfer is not done after {timeout} s; {self._remaining} requests are unfinished")
+        return self._error
+
+    def result(self, timeout: float | None = None) -> T:
+        """Wait and return what was asked for. Raises what the transfer failed with, or TimeoutError when it is not
+        done."""
+        error = self.exception(timeout)
+        if error is not None:
+            raise error
+        return self._finish(self._values)
+
+    def part_done(self, index: int, value: Any) -> None:
+        """Complete one part. Called under the lock."""
+        self._values[index] = value
+        self._end_part()
+
+    def part_failed(self, error: BaseException) -> None:
+        """End one part with an error. Called under the lock."""
+        if self._error is None:
+            self._error = error
+        self._end_part()
+
+    def _end_part(self) -> None:
+        self._remaining -= 1
+        if not self._remaining:
+            for waiter in self._waiters:
+                waiter.release()
+            self._waiters.clear()

@@ -1,0 +1,67 @@
+"""A network namespace of the test's own, with a veth pair in it: ep0 and ep1 are the two ends of a cable."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pyroute2 import netns
+
+from endpoint import EndpointOptions, Gpu
+
+FAST = EndpointOptions(timeout_s=2.0, linger_s=0.0)
+
+
+def ip(command: str) -> None:
+    subprocess.run(["ip", *command.split()], check=True)
+
+
+def add_cable(a: str, b: str) -> None:
+    """Make a veth pair as the launcher does: MTU for the largest frame, no IPv6, no offloads."""
+    ip(f"link add {a} mtu 4132 type veth peer name {b} mtu 4132")
+    for iface in (a, b):
+        with open(f"/proc/sys/net/ipv6/conf/{iface}/disable_ipv6", "w") as file:
+            file.write("1")
+        subprocess.run(["ethtool", "-K", iface, "tx", "off", "gso", "off", "tso", "off", "gro", "off"], check=True,
+                       stdout=subprocess.DEVNULL)  # fmt: skip
+        ip(f"link set {iface} up")
+
+
+@pytest.fixture
+def namespace() -> Iterator[str]:
+    """Put the test's thread into a fresh network namespace."""
+    if os.geteuid() != 0:
+        pytest.fail("these tests make network interfaces: run them as root")
+    name = f"ep-{os.getpid()}"
+    netns.create(name)
+    netns.pushns(name)
+    try:
+        yield name
+    finally:
+        netns.popns()
+        netns.remove(name)
+
+
+@pytest.fixture
+def cable(namespace: str) -> tuple[str, str]:
+    """Return the two ends of a cable in a namespace of its own."""
+    add_cable("ep0", "ep1")
+    return "ep0", "ep1"
+
+
+@pytest.fixture
+def gpus() -> Iterator[Callable[..., Gpu]]:
+    """Return a maker of GPUs that are closed at the end of the test."""
+    made: list[Gpu] = []
+
+    def make(gpu_id: int, ports: dict[int, str], **choices: Any) -> Gpu:
+        choices.setdefault("options", FAST)
+        made.append(Gpu(gpu_id, ports, **choices))
+        return made[-1]
+
+    yield make
+    for gpu in reversed(made):
+        gpu.close()
