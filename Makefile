@@ -12,7 +12,7 @@ SCENARIO ?=
 SCRIPT ?=
 P4_TARGET ?= p4switch
 PCAP ?=
-SWITCH ?= s1
+SWITCH ?=
 export TOPO SCENARIO SCRIPT P4_TARGET PCAP
 export ETHLINK_STARTED := $(shell date +%s.%N)
 

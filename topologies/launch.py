@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import signal
 import sys
 import time
 from pathlib import Path
-from typing import Final
 
 import mininet.log
 from rich.console import Console
 from rich.markup import escape
 
 from codec.fabric import FabricError
+from controller.runstate import STATE_FILE, RunState
 from topologies.errors import LaunchError
 from topologies.namespace import run_isolated
 from topologies.options import DEFAULT_SCENARIO, Options, check, parse
@@ -31,9 +30,6 @@ from topologies.session import FabricSession, Interrupted, interruptible
 from topologies.summary import PhaseResult, Summary, print_summary, summarise
 from topologies.topos import parse_topo
 
-STATE_FILE: Final = "launcher.json"
-"""How to enter the running fabric: the process whose namespaces are the fabric's, and the topology."""
-
 
 def main(argv: list[str] | None = None) -> int:
     """Run a fabric as the command line asks and return the exit status: the scenario's, or 1 with one message."""
@@ -42,8 +38,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         check(options)
         parse_topo(options.topo)  # a malformed one is refused before anything is started
-        with _Lock(options.run_dir) as lock:
-            return run_isolated(lambda: _inside(options, console), lambda pid: lock.publish(options, pid))
+        with _Lock(options) as lock:
+            return run_isolated(lambda: _inside(options, console), lock.publish)
     except (LaunchError, FabricError) as error:
         _print_fault(error)
     except OSError as error:
@@ -132,41 +128,30 @@ def _prompt(session: FabricSession, options: Options, console: Console) -> None:
 class _Lock:
     """Keep two launchers out of one run directory, and tell other tools how to enter the fabric."""
 
-    def __init__(self, run_dir: Path) -> None:
-        self.state_path = run_dir / STATE_FILE
-        self._file = (run_dir / ".lock").open("w")
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._file = (options.run_dir / ".lock").open("w")
 
     def __enter__(self) -> _Lock:
+        run_dir = self._options.run_dir
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            owner = read_state(self.state_path)
-            who = f" (process {owner['pid']})" if owner else ""
+            owner = RunState.load(run_dir)
+            who = f" (process {owner.pid})" if owner is not None else ""
             raise LaunchError(
-                f"A fabric is running already in {self.state_path.parent}{who}.",
+                f"A fabric is running already in {run_dir}{who}.",
                 "Leave its Mininet prompt, or set RUN_DIR to another directory for a second fabric.",
             ) from None
-        os.set_inheritable(self._file.fileno(), False)
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        self.state_path.unlink(missing_ok=True)
+        (self._options.run_dir / STATE_FILE).unlink(missing_ok=True)
         self._file.close()
 
-    def publish(self, options: Options, namespace_pid: int) -> None:
+    def publish(self, namespace_pid: int) -> None:
         """Write the state file."""
-        state = {"pid": os.getpid(), "namespace_pid": namespace_pid, "topology": options.topo, "target": options.target}
-        self.state_path.write_text(json.dumps(state) + "\n")
-
-
-def read_state(path: Path) -> dict[str, str | int]:
-    """Return the state file of a running fabric, {} when none is running."""
-    try:
-        state: dict[str, str | int] = json.loads(path.read_text())
-        os.kill(int(state["pid"]), 0)
-    except (OSError, ValueError, KeyError):
-        return {}
-    return state
+        RunState(os.getpid(), namespace_pid, self._options.topo, self._options.target).save(self._options.run_dir)
 
 
 def _explain(error: OSError, run_dir: Path) -> LaunchError:

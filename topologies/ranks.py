@@ -68,9 +68,6 @@ class RankRunner:
         the project's own overruns `timeout_s` (None: no limit).
         """
         fabric = Fabric.load(self.fabric_path)
-        for gpu in fabric.gpus:
-            fabric = fabric.started(gpu.id)
-        fabric.save(self.fabric_path)
         results_dir = self.run_dir / "results"
         logs_dir = self.run_dir / "logs"
         results_dir.mkdir(parents=True, exist_ok=True)

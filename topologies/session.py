@@ -206,7 +206,7 @@ class FabricSession:
 
     def _empty_run_dir(self) -> None:
         """Remove what an earlier run left, by name: the directory may be one that the user chose."""
-        for name in ("logs", "results", "pcap"):
+        for name in ("logs", "results", "pcap", "incarnations"):
             shutil.rmtree(self.run_dir / name, ignore_errors=True)
         for name in ("summary.json", "controller.json", "fabric.json"):
             (self.run_dir / name).unlink(missing_ok=True)
