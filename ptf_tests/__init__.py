@@ -1,1 +1,1 @@
-"""Packet tests of the switch program: the same for every target. `python -m ptf_tests.run --help` tells how to run them."""
+"""Packet tests of the switch program, the same for every target: see `python -m ptf_tests.run --help`."""

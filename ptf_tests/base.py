@@ -1,14 +1,15 @@
 """The ground that every packet test stands on: a small fabric in the switch's tables, exact expectations, clean-up.
 
-The switch has eight ports. GPUs 1, 2 and 3 of tenant 1 sit on ports 1 to 3, GPU 4 of tenant 2 on port 4; ports 5 to 8 lead
-to another switch, behind which GPUs 101 to 116 of tenant 1 (over all four ports, as a group) and 201 of tenant 2 are.
+The switch has eight ports. GPUs 1, 2 and 3 of tenant 1 sit on ports 1 to 3, GPU 4 of tenant 2 on port 4; ports 5 to 8
+lead to another switch, behind which GPUs 101 to 116 of tenant 1 (over all four ports, as a group) and 201 of tenant 2
+are.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -216,18 +217,22 @@ class EthlinkTest(BaseTest):
 
     def wait_for_drops(self, before: dict[tuple[str, int], Count], expected: dict[tuple[str, int], int]) -> None:
         """Wait until the switch has dropped this many, by (reason, port); fail with what it dropped instead."""
+        self.wait_until(lambda: self.new_drops(before) == expected)
+        self.assertEqual(self.new_drops(before), expected)
+
+    def wait_until(self, condition: Callable[[], bool]) -> bool:
+        """Wait for a condition and return whether it came true in time."""
         deadline = time.monotonic() + TIMEOUT_S
-        while (seen := self.new_drops(before)) != expected:
+        while not condition():
             if time.monotonic() > deadline:
-                self.fail(f"dropped {seen or 'nothing'}, expected {expected}")
+                return False
             time.sleep(0.002)
+        return True
 
     def expect_packet_in(self, frame: Packet | bytes, ingress_port: int, reason: int) -> None:
         """Check that the next packet-in is exactly this frame, with this port and reason."""
         got = self.switch.packet_in(TIMEOUT_S)
-        self.assertIsNotNone(got, "no packet-in came")
-        assert got is not None
-        self._check(got.payload, bytes(frame), "the packet-in")
+        self._check(got.payload if got else None, bytes(frame), "the packet-in")
         self.assertEqual(got, PacketIn(bytes(frame), ingress_port, reason))
 
     def expect_no_packet_in(self, timeout_s: float = 0.1) -> None:
@@ -240,7 +245,8 @@ class EthlinkTest(BaseTest):
         wanted = f"expected on {where}, {len(expected)} bytes: {expected.hex()}\n{Link(expected)!r}"
         if got is None:
             self.fail(f"nothing came within {TIMEOUT_S:g} s\n{wanted}")
-        self.fail(f"got {len(got)} bytes: {got.hex()}\n{Link(got)!r}\n{wanted}")
+        else:
+            self.fail(f"got {len(got)} bytes: {got.hex()}\n{Link(got)!r}\n{wanted}")
 
 
 def _key(entry: Any) -> bytes:

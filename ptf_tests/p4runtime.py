@@ -240,11 +240,11 @@ class P4RuntimeClient:
 def _details(error: grpc.RpcError) -> str:
     """Return a failed Write's status: the overall one, then that of each update that was refused."""
     lines = [f"{error.code().name}: {error.details()}"]
-    for key, value in error.trailing_metadata() or ():
+    trailing: Any = error.trailing_metadata() or ()
+    for key, value in trailing:
         if key == "grpc-status-details-bin":
             for number, detail in enumerate(rpc_status.Status.FromString(value).details):
                 failure = p4r.Error()
                 if detail.Unpack(failure) and failure.canonical_code != rpc_code.OK:
                     lines.append(f"update {number}: code {failure.canonical_code}: {failure.message}")
     return "\n".join(lines)
-

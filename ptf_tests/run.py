@@ -3,8 +3,8 @@
     python -m ptf_tests.run [--target p4switch|bmv2] [--filter TEXT ...] [--list]
 
 Everything lives in network and process namespaces of its own, which the kernel clears away with the last process on
-every way out. The exit status is 0 only if at least one test ran, all passed, and the must-fail check failed as it has to
-(which proves that a failure is noticed). Logs are under build/ptf/.
+every way out. The exit status is 0 only if at least one test ran, all passed, and the must-fail check failed as it has
+to, which proves that a failure is noticed. Logs are under build/ptf/.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def compile_program(target: str) -> tuple[Path, Path]:
     if target == "bmv2":
         config = folder / "ethlink.json"
         command = ["p4c-bm2-ss", "--std", "p4-16", "--p4runtime-files", str(p4info), "-o", str(config), str(PROGRAM)]
-        hint = "The bmv2 target needs p4c-bm2-ss and simple_switch_grpc on the PATH; leave P4_TARGET unset to do without."
+        hint = "The bmv2 target needs p4c-bm2-ss and simple_switch_grpc on the PATH; p4switch needs neither."
     else:
         config = folder / "ethlink.p4bin"
         command = [project_python(), "-m", "p4switch", "compile", str(PROGRAM), "-o", str(folder)]
@@ -192,7 +192,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=os.environ.get("P4_TARGET", "p4switch"),
         help="the switch to test (default: the environment's P4_TARGET, else p4switch)",
     )
-    parser.add_argument("--filter", action="append", default=[], metavar="TEXT", help="run tests whose name contains TEXT")
+    parser.add_argument(
+        "--filter", action="append", default=[], metavar="TEXT", help="run tests whose name contains TEXT"
+    )
     parser.add_argument("--list", action="store_true", help="print the tests' names and stop")
     parser.add_argument("--verbose", action="store_true", help="print ptf's report also when all tests pass")
     given = parser.parse_args(arguments)

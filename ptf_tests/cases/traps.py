@@ -1,0 +1,108 @@
+"""Traps: dropped frames of the reasons that the controller asked for reach it, as they came in, within a rate."""
+
+from codec.scapy_layers import LSU, OEFH, Event, Link
+from ptf_tests.base import DROP_REASONS, GROUP, REMOTE, SWITCH_ID, UPLINKS, EthlinkTest
+from ptf_tests.frames import control_frames, probe, slot, store, with_crc
+
+
+class EveryReason(EthlinkTest):
+    """Each reason can be trapped: the frame arrives byte by byte as it came in, and still counts as dropped."""
+
+    def frames(self) -> dict[str, tuple[int, bytes]]:
+        """Return a frame for each reason, with the port to send it to."""
+        plain = bytes(store(1, 2))
+        opcode = store(1, 2)
+        opcode[LSU].opcode = 0
+        empty_slot = next(f for e in range(256) if slot(f := store(1, REMOTE[0], f=1, entropy=e), len(UPLINKS)) == 2)
+        return {
+            "unknown_port": (8, plain),
+            "truncated": (1, with_crc(plain[:30])),
+            "bad_crc": (1, plain[:-1] + b"\0"),
+            "odd_byte_0": (1, with_crc(b"\x11" + plain[1:])),
+            "high_byte_12": (1, bytes(store(1, 2, version=2))),
+            "unknown_kind": (1, with_crc(b"\xf0" + plain[1:])),
+            "link_not_up": (7, bytes(store(REMOTE[0], 2))),
+            "wrong_session": (1, with_crc(plain[:6] + b"\x12\x34" + plain[8:])),
+            "poisoned": (1, with_crc(b"\x18" + plain[1:])),
+            "unexpected_control": (1, control_frames()["CF_UPDATE"]),
+            "unknown_version": (1, bytes(store(1, 2, version=1))),
+            "unknown_next": (1, bytes(Link() / OEFH(src=1, dst=2, hops=8, next=9))),
+            "unknown_opcode": (1, bytes(opcode)),
+            "overlong": (1, with_crc(plain + b"\0")),
+            "reserved_vc": (1, bytes(store(1, 2, vc=7))),
+            "forged_event": (1, bytes(Link() / OEFH(src=1, dst=2, hops=8, vc=7) / Event(type="LINK_DOWN"))),
+            "spoofed_source": (1, bytes(store(3, 2))),
+            "unknown_source": (5, bytes(store(333, 2))),
+            "reserved_destination": (1, bytes(store(1, 0xFFF))),
+            "not_a_probe": (1, bytes(store(1, SWITCH_ID))),
+            "no_route": (1, bytes(store(1, 0xABC))),
+            "other_tenant": (1, bytes(store(1, 4))),
+            "no_member": (1, bytes(empty_slot)),
+            "bad_egress_port": (1, bytes(store(1, 0x700))),
+            "hop_expired": (1, bytes(store(1, 2, hops=1))),
+        }
+
+    def runTest(self) -> None:
+        entry = self.switch.names.entry
+        self.install(entry("trap", {"reason": reason}, "to_cpu") for reason in DROP_REASONS.values())
+        self.delete("port_config", {"ingress_port": 8})
+        self.modify(self.port_entry(7, mode=1))
+        self.delete("group_member", {"group": GROUP, "slot": 2})
+        self.insert("forward", {"tenant": 1, "dst": 0x700}, "to_port", port=99)
+        frames = self.frames()
+        self.assertEqual(frames.keys(), DROP_REASONS.keys())
+        for reason, (port, frame) in frames.items():
+            with self.subTest(reason):
+                before = self.drops([port])
+                self.send(port, frame)
+                self.expect_packet_in(frame, ingress_port=port, reason=DROP_REASONS[reason])
+                self.assertEqual(self.new_drops(before), {(reason, port): 1})
+
+
+class OnlyWhatIsTrapped(EthlinkTest):
+    """Without its trap a reason is not shown; taking a trap back stops it."""
+
+    def runTest(self) -> None:
+        self.insert("trap", {"reason": DROP_REASONS["no_route"]}, "to_cpu")
+        self.expect_dropped(1, store(3, 2), "spoofed_source")
+        self.send(1, store(1, 0xABC))
+        self.expect_packet_in(store(1, 0xABC), ingress_port=1, reason=DROP_REASONS["no_route"])
+        self.delete("trap", {"reason": DROP_REASONS["no_route"]})
+        self.expect_dropped(1, store(1, 0xABC), "no_route")
+        self.expect_no_packet_in()
+
+
+class RateLimited(EthlinkTest):
+    """A flood of one reason is cut to its meter's rate, counts whole, and leaves the other reasons their own."""
+
+    def runTest(self) -> None:
+        no_route, spoofed = DROP_REASONS["no_route"], DROP_REASONS["spoofed_source"]
+        for reason in (no_route, spoofed):
+            self.insert("trap", {"reason": reason}, "to_cpu")
+        self.limit("packet_in_rate", no_route, rate=1, burst=5)
+        before = self.drops([1])
+        flood = bytes(store(1, 0xABC))
+        for _ in range(200):
+            self.send(1, flood)
+        self.wait_for_drops(before, {("no_route", 1): 200})
+        shown = 0
+        while (packet := self.switch.packet_in(0.1)) is not None:
+            self.assertEqual(packet.reason, no_route)
+            shown += 1
+        self.assertTrue(1 <= shown <= 7, f"{shown} packet-ins passed a meter of 1/s with a burst of 5")
+        self.send(1, store(3, 2))
+        self.expect_packet_in(store(3, 2), ingress_port=1, reason=spoofed)
+
+
+class ProbesAreRateLimited(EthlinkTest):
+    """Probes for the switch have a meter cell of their own; what exceeds it is dropped."""
+
+    def runTest(self) -> None:
+        self.limit("packet_in_rate", 127, rate=1, burst=3)
+        for _ in range(100):
+            self.send(1, probe(1, SWITCH_ID))
+        shown = 0
+        while self.switch.packet_in(0.1) is not None:
+            shown += 1
+        self.assertTrue(1 <= shown <= 5, f"{shown} probes passed a meter of 1/s with a burst of 3")
+        self.expect_quiet()
