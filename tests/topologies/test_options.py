@@ -1,0 +1,90 @@
+"""What the launcher refuses before it starts anything: one message, and what to do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from topologies import options as module
+from topologies.errors import LaunchError
+from topologies.options import DEFAULT_SCENARIO, Options, check, parse
+
+VARIABLES = ("TOPO", "SCENARIO", "SCRIPT", "P4_TARGET", "PCAP", "RUN_DIR", "ETHLINK_STARTED")
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def refusal(options: Options) -> str:
+    with pytest.raises(LaunchError) as caught:
+        check(options)
+    return str(caught.value)
+
+
+def test_make_exports_empty_variables_for_what_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.setenv(name, "")
+    options = parse([])
+    assert (options.topo, options.scenario, options.script, options.target) == (
+        "planes,8,2",
+        DEFAULT_SCENARIO,
+        None,
+        "p4switch",
+    )
+    assert not options.pcap
+    assert options.started > 0
+
+
+def test_the_environment_sets_what_the_command_line_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOPO", "leafspine,4")
+    monkeypatch.setenv("PCAP", "1")
+    monkeypatch.setenv("ETHLINK_STARTED", "12.5")
+    options = parse(["--scenario", "incast", "--count", "7", "--seed", "3"])
+    assert (options.topo, options.scenario, options.pcap, options.started) == ("leafspine,4", "incast", True, 12.5)
+    assert options.traffic == ("--count", "7", "--seed", "3")
+    assert parse(["--topo", "planes"]).topo == "planes"
+
+
+def test_unknown_names_are_answered_with_the_known_ones(tmp_path: Path) -> None:
+    assert "Choose one of ping, random, all-to-all, incast, permutation." in refusal(Options(scenario="flood"))
+    assert "Choose p4switch or bmv2." in refusal(Options(target="tofino"))
+    assert refusal(Options(script=tmp_path / "my.py")) == f"SCRIPT={tmp_path}/my.py: no such file."
+    assert refusal(Options(program=tmp_path / "x.p4")) == f"{tmp_path}/x.p4: no such switch program."
+
+
+def test_without_root_the_message_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert refusal(Options()) == ("A fabric needs root, for network namespaces and raw sockets.\nTry: sudo make run")
+
+
+def test_missing_tools_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(shutil, "which", lambda tool: None if tool in ("ethtool", "simple_switch_grpc") else tool)
+    assert refusal(Options()).startswith("Missing on this machine: ethtool.\n")
+    text = refusal(Options(target="bmv2"))
+    assert text.startswith("Missing on this machine: ethtool, simple_switch_grpc.\n")
+    assert "without it the embedded target runs" in text
+
+
+def test_a_full_disk_is_noticed_before_anything_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(shutil, "which", lambda tool: tool)
+    monkeypatch.setattr(module, "MIN_FREE_BYTES", 1 << 60)
+    text = refusal(Options(run_dir=tmp_path / "run"))
+    assert text.startswith("The disk is full:")
+    assert "RUN_DIR" in text
+
+
+def test_a_run_directory_that_cannot_be_made_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(shutil, "which", lambda tool: tool)
+    (tmp_path / "file").write_text("")
+    assert refusal(Options(run_dir=tmp_path / "file" / "run")) == (
+        f"cannot use {tmp_path}/file/run for logs and results: Not a directory."
+    )
