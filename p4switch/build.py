@@ -45,8 +45,8 @@ _PROGRAM, _SOURCE, _CONTAINER, _P4INFO = "program.so", "program.c", "program.p4b
 class BuildResult:
     """A built program.
 
-    name: stem of the source file. library: the program's shared library. runtime: the library that it is linked against.
-    cached: nothing had to be compiled.
+    name: stem of the source file. library: the program's shared library. runtime: the library that it is linked
+    against. cached: nothing had to be compiled.
     """
 
     name: str
@@ -182,9 +182,7 @@ def _compile(path: Path, include_dirs: Sequence[Path], defines: dict[str, str]) 
     return Container(path.stem, p4info, source), [Path(f) for f in program.files]
 
 
-def _build_container(
-    container: Container, cache_dir: Path, recompile: Callable[[], ir.Program] | None
-) -> BuildResult:
+def _build_container(container: Container, cache_dir: Path, recompile: Callable[[], ir.Program] | None) -> BuildResult:
     key = digest(container.name, container.c_source, container.p4info, runtime_key())
     directory = cache_dir / f"program-{key}"
     library = directory / _PROGRAM

@@ -1,7 +1,8 @@
 """The .p4bin container: a compiled program as it travels to a switch (P4Runtime's p4_device_config).
 
-Text, self-describing: a magic line, a line of JSON (name, ABI version, P4Info, hash), then the generated C source. The receiving
-switch compiles the C with its own compiler. C source is code by nature: accept containers from trusted controllers only.
+Text, self-describing: a magic line, a line of JSON (name, ABI version, P4Info, hash), then the generated C source. The
+receiving switch compiles the C with its own compiler. C source is code by nature: accept containers from trusted
+controllers only.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ def unpack(data: bytes) -> Container:
         p4info = base64.b64decode(manifest["p4info"], validate=True)
         text = source.decode()
     except (ValueError, KeyError, TypeError, binascii.Error, UnicodeDecodeError) as error:
-        raise BuildError(f"the .p4bin's manifest or source cannot be read ({error}); compile the program again") from error
+        raise BuildError(
+            f"the .p4bin's manifest or source cannot be read ({error}); compile the program again"
+        ) from error
     if not newline or digest(p4info, text) != expected:
         raise BuildError("the .p4bin is truncated or was altered; compile the program again")
     if abi != abi_version():

@@ -1,7 +1,7 @@
 """The C compiler, the cache directory and the runtime library.
 
-Everything that is compiled is kept by content hash: a path in the cache names exactly the sources, the flags and the compiler
-that made it, so that nothing ever goes stale and several processes can share the cache.
+Everything that is compiled is kept by content hash: a path in the cache names exactly the sources, the flags and the
+compiler that made it, so that nothing ever goes stale and several processes can share the cache.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def compiler() -> str:
     path = shutil.which(wanted)
     if path is None:
         raise BuildError(
-            f"there is no C compiler '{wanted}' on the PATH; install one (Debian, Ubuntu: apt-get install gcc libc6-dev)"
-            " or name it in the environment variable CC"
+            f"there is no C compiler '{wanted}' on the PATH; install one"
+            " (Debian, Ubuntu: apt-get install gcc libc6-dev) or name it in the environment variable CC"
         )
     return path
 
@@ -89,8 +89,8 @@ def explain(error: OSError, directory: Path) -> BuildError:
     reason = error.strerror or str(error)
     advice = "free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "make it writable"
     return BuildError(
-        f"cannot write to the cache directory {directory}: {reason}; {advice}, or name another directory in the environment"
-        " variable P4SWITCH_CACHE"
+        f"cannot write to the cache directory {directory}: {reason}; {advice}, or name another directory in the"
+        " environment variable P4SWITCH_CACHE"
     )
 
 

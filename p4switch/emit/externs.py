@@ -1,7 +1,7 @@
 """Calls of v1model's extern functions and methods.
 
-What is asked of the traffic manager (clone, resubmit, ...) is only noted in pkt->ask; the last call of a pass wins, as on
-BMv2.
+What is asked of the traffic manager (clone, resubmit, ...) is only noted in pkt->ask; the last call of a pass wins, as
+on BMv2.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ from p4switch import ir
 
 # Words that a P4 name may be and a C member may not: keywords, and what the included headers define as macros.
 _KEYWORDS = """auto break case char const continue default do double else enum extern float for goto if inline int long
-    register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof
-    bool true false linux unix i386 offsetof"""
+    register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm
+    typeof bool true false linux unix i386 offsetof"""
 _RESERVED = frozenset(_KEYWORDS.split())
 _PLAIN = re.compile(r"[a-z](?:[a-z0-9_]*[a-z0-9])?")
 

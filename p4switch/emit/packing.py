@@ -1,7 +1,7 @@
 """Between values and bytes on the wire: C text that packs a list of values into bytes, and back, 64 bits at a time.
 
-Bit offsets are compile-time constants: each run of up to eight bytes is loaded or stored once, and each value is cut out
-of or put into those runs by shifts.
+Bit offsets are compile-time constants: each run of up to eight bytes is loaded or stored once, and each value is cut
+out of or put into those runs by shifts.
 """
 
 from __future__ import annotations

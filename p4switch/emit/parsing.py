@@ -1,7 +1,7 @@
 """The parser as a C function of labels and gotos, and the deparser.
 
-Inside parse(): `at` is the cursor and `end` the end of the packet, both in bits. An error sets std.parser_error and goes
-to `reject`; as on BMv2 the packet is not dropped, what follows the cursor is its payload.
+Inside parse(): `at` is the cursor and `end` the end of the packet, both in bits. An error sets std.parser_error and
+goes to `reject`; as on BMv2 the packet is not dropped, what follows the cursor is its payload.
 """
 
 from __future__ import annotations
