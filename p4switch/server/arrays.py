@@ -1,0 +1,175 @@
+"""Indexed objects: counters, meters and registers (CounterEntry, MeterEntry, RegisterEntry)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from finsy.proto import p4r
+
+from p4switch.dataplane import DataPlane
+from p4switch.server import status
+from p4switch.server.handler import Sink, Undo, indices, only_modify
+from p4switch.server.meters import MeterConfig, decode_meter, encode_meter, refuse_color_counters
+from p4switch.server.schema import Array, Schema
+from p4switch.server.status import INVALID_ARGUMENT, RequestError
+
+
+class CounterEntities:
+    """CounterEntry: MODIFY of one index or of all, reads of one index, one counter, or every counter."""
+
+    def __init__(self, schema: Schema, dataplane: DataPlane) -> None:
+        self._schema = schema
+        self._dataplane = dataplane
+
+    def p4_id(self, message: p4r.CounterEntry) -> int:
+        return message.counter_id
+
+    def write(self, kind: int, message: p4r.CounterEntry) -> Undo:
+        counter = self._find(message.counter_id)
+        what = f"counter '{counter.name}'"
+        only_modify(kind, what)
+        where = indices(message, counter.size, what)
+        if not message.HasField("data"):
+            return lambda: None
+        packets, octets = message.data.packet_count, message.data.byte_count
+        check_count(packets, octets, what)
+        before = [(index, *self._dataplane.counter_read(counter.id, index)) for index in where]
+        for index in where:
+            self._dataplane.counter_write(counter.id, index, packets, octets)
+
+        def undo() -> None:
+            for each in before:
+                self._dataplane.counter_write(counter.id, *each)
+
+        return undo
+
+    def read(self, query: p4r.CounterEntry, sink: Sink) -> None:
+        for counter, where in _select(query, query.counter_id, self._schema.counters, self._find, "counter", sink):
+            for index in where:
+                packets, octets = self._dataplane.counter_read(counter.id, index)
+                entry = sink.add().counter_entry
+                entry.counter_id = counter.id
+                entry.index.index = index
+                entry.data.packet_count = packets
+                entry.data.byte_count = octets
+
+    def _find(self, counter_id: int) -> Array:
+        _refuse_direct(counter_id, self._schema.direct_counters, self._schema, "counter", "DirectCounterEntry")
+        return self._schema.find("counter", self._schema.counters, counter_id)
+
+
+class MeterEntities:
+    """MeterEntry: like CounterEntry, with a configuration in place of counts."""
+
+    def __init__(self, schema: Schema, dataplane: DataPlane) -> None:
+        self._schema = schema
+        self._dataplane = dataplane
+
+    def p4_id(self, message: p4r.MeterEntry) -> int:
+        return message.meter_id
+
+    def write(self, kind: int, message: p4r.MeterEntry) -> Undo:
+        meter = self._find(message.meter_id)
+        what = f"meter '{meter.name}'"
+        only_modify(kind, what)
+        where = indices(message, meter.size, what)
+        refuse_color_counters(message, what)
+        config = decode_meter(message.config, meter.single_rate, what) if message.HasField("config") else None
+        before = [(index, self._dataplane.meter_config(meter.id, index)) for index in where]
+        for index in where:
+            self._set(meter.id, index, config)
+
+        def undo() -> None:
+            for index, old in before:
+                self._set(meter.id, index, old)
+
+        return undo
+
+    def read(self, query: p4r.MeterEntry, sink: Sink) -> None:
+        refuse_color_counters(query, "meter")
+        for meter, where in _select(query, query.meter_id, self._schema.meters, self._find, "meter", sink):
+            for index in where:
+                entry = sink.add().meter_entry
+                entry.meter_id = meter.id
+                entry.index.index = index
+                encode_meter(self._dataplane.meter_config(meter.id, index), entry)
+
+    def _set(self, meter_id: int, index: int, config: MeterConfig | None) -> None:
+        self._dataplane.set_meter_config(meter_id, index, *(config or (None, None, None, None)))
+
+    def _find(self, meter_id: int) -> Array:
+        _refuse_direct(meter_id, self._schema.direct_meters, self._schema, "meter", "DirectMeterEntry")
+        return self._schema.find("meter", self._schema.meters, meter_id)
+
+
+class RegisterEntities:
+    """RegisterEntry: MODIFY of one index or of all, reads of one index, one register, or every register."""
+
+    def __init__(self, schema: Schema, dataplane: DataPlane) -> None:
+        self._schema = schema
+        self._dataplane = dataplane
+
+    def p4_id(self, message: p4r.RegisterEntry) -> int:
+        return message.register_id
+
+    def write(self, kind: int, message: p4r.RegisterEntry) -> Undo:
+        register = self._find(message.register_id)
+        what = f"register '{register.name}'"
+        only_modify(kind, what)
+        where = indices(message, register.size, what)
+        if not message.HasField("data"):
+            raise RequestError(INVALID_ARGUMENT, f"{what}: data is missing")
+        assert register.element is not None
+        (value,) = register.element.decode(message.data, what)
+        before = [(index, self._dataplane.register_read(register.id, index)) for index in where]
+        for index in where:
+            self._dataplane.register_write(register.id, index, value)
+
+        def undo() -> None:
+            for index, old in before:
+                self._dataplane.register_write(register.id, index, old)
+
+        return undo
+
+    def read(self, query: p4r.RegisterEntry, sink: Sink) -> None:
+        for register, where in _select(query, query.register_id, self._schema.registers, self._find, "register", sink):
+            assert register.element is not None
+            for index in where:
+                entry = sink.add().register_entry
+                entry.register_id = register.id
+                entry.index.index = index
+                value = self._dataplane.register_read(register.id, index)
+                entry.data.CopyFrom(register.element.encode(iter((value,))))
+
+    def _find(self, register_id: int) -> Array:
+        return self._schema.find("register", self._schema.registers, register_id)
+
+
+def check_count(packets: int, octets: int, what: str) -> None:
+    """Raise INVALID_ARGUMENT for counts below zero."""
+    if packets < 0 or octets < 0:
+        raise RequestError(INVALID_ARGUMENT, f"{what}: a count is negative ({packets} packets, {octets} bytes)")
+
+
+def _select(
+    query: p4r.CounterEntry | p4r.MeterEntry | p4r.RegisterEntry,
+    p4_id: int,
+    objects: dict[int, Array],
+    find: Callable[[int], Array],
+    kind: str,
+    sink: Sink,
+) -> list[tuple[Array, range]]:
+    """Resolve a read's wildcards: id 0 stands for every object, an unset index for every index."""
+    if p4_id:
+        array = find(p4_id)
+        return [(array, indices(query, array.size, f"{kind} '{array.name}'"))]
+    if query.HasField("index"):
+        raise RequestError(INVALID_ARGUMENT, f"an index without the id of a {kind}")
+    return [(array, range(array.size)) for array in objects.values() if sink.shows(array.id)]
+
+
+def _refuse_direct(p4_id: int, direct: dict[int, int], schema: Schema, kind: str, instead: str) -> None:
+    if p4_id in direct:
+        raise RequestError(
+            status.INVALID_ARGUMENT, f"{kind} '{schema.names[p4_id]}' belongs to the entries of a table; use {instead}"
+        )

@@ -1,0 +1,204 @@
+"""The one device of a server: its pipeline, its clients, and what passes between data plane and controllers."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from finsy.proto import U128, p4r
+
+from p4switch.dataplane import DataPlane
+from p4switch.server import pipeline as pipelines
+from p4switch.server import status
+from p4switch.server.arbitration import Arbiter, Session, role_name
+from p4switch.server.entities import Entities
+from p4switch.server.options import ServerOptions
+from p4switch.server.packet_io import decode_packet_in, encode_packet_out
+from p4switch.server.pipeline import Action, Pipeline
+from p4switch.server.roles import RoleConfig
+from p4switch.server.status import INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED, BatchError, RequestError
+from p4switch.server.write import write
+
+LOG = logging.getLogger(__name__)
+
+_WITH_CONFIG = (Action.VERIFY, Action.VERIFY_AND_SAVE, Action.VERIFY_AND_COMMIT, Action.RECONCILE_AND_COMMIT)
+
+Clients = tuple[tuple[Session, RoleConfig], ...]
+
+
+class Device:
+    """Carries out requests, one modifying request at a time.
+
+    The lock covers Writes, reads, pipeline changes and arbitration: a new primary is named only when no Write of the
+    old one is running, as 1.4 demands. The data plane never waits for it.
+    """
+
+    def __init__(self, dataplane: DataPlane, options: ServerOptions, initial: Pipeline | None = None) -> None:
+        self._dataplane = dataplane
+        self._lock = threading.RLock()
+        self._arbiter = Arbiter(options.device_id)
+        self._primaries: Clients = ()
+        self._pipeline: Pipeline | None = None
+        self._entities: Entities | None = None
+        self._saved: Pipeline | None = None
+        self.packet_ins_lost = 0
+        dataplane.on_packet_in = self._packet_in
+        dataplane.on_digest = self._digest
+        if initial is not None:
+            self._realize(initial)
+
+    def close(self) -> None:
+        """Stop what runs in the background. Streams have been ended before."""
+        self._dataplane.on_packet_in = None
+        self._dataplane.on_digest = None
+        with self._lock:
+            if self._entities is not None:
+                self._entities.close()
+                self._entities = None
+
+    # ---------------------------------------------------------------------------------------------- requests
+
+    def write(self, request: p4r.WriteRequest) -> None:
+        with self._lock:
+            config = self._authorize(request)
+            write(self._require_entities(), request, config)
+
+    def read(self, request: p4r.ReadRequest) -> tuple[list[p4r.ReadResponse], BatchError | None]:
+        with self._lock:
+            self._arbiter.check_device(request.device_id)
+            config = None
+            if request.role:
+                role = self._arbiter.find_role(request.role)
+                if role is None:
+                    raise RequestError(NOT_FOUND, f"no client has arbitrated for role '{request.role}'")
+                config = role.config
+            return self._require_entities().read(request, config)
+
+    def set_pipeline(self, request: p4r.SetForwardingPipelineConfigRequest) -> None:
+        with self._lock:
+            self._authorize_pipeline(request)
+        if request.action == Action.COMMIT:
+            if request.HasField("config"):
+                raise RequestError(INVALID_ARGUMENT, "COMMIT realises the saved config; it takes none with it")
+            verified = None
+        elif request.action in _WITH_CONFIG:
+            verified = pipelines.verify(request)  # compiles: not under the lock
+        else:
+            names = [name for name, value in Action.Action.items() if value]
+            raise RequestError(INVALID_ARGUMENT, f"action {request.action} is none of {status.choices(names)}")
+        with self._lock:
+            self._authorize_pipeline(request)  # another client may have become primary while this one compiled
+            if request.action == Action.VERIFY:
+                return
+            if request.action == Action.VERIFY_AND_SAVE:
+                self._saved = verified
+            elif request.action == Action.COMMIT:
+                if self._saved is None:
+                    raise RequestError(NOT_FOUND, "no config is saved; VERIFY_AND_SAVE one first")
+                self._realize(self._saved)
+            elif request.action == Action.VERIFY_AND_COMMIT:
+                assert verified is not None
+                self._realize(verified)
+            else:
+                assert verified is not None
+                self._reconcile(verified)
+
+    def get_pipeline(self, request: p4r.GetForwardingPipelineConfigRequest) -> p4r.GetForwardingPipelineConfigResponse:
+        with self._lock:
+            self._arbiter.check_device(request.device_id)
+            return pipelines.describe(self._pipeline, request.response_type)
+
+    def arbitrate(self, session: Session, message: p4r.MasterArbitrationUpdate) -> None:
+        with self._lock:
+            try:
+                self._arbiter.update(session, message)
+            finally:
+                self._primaries = tuple(self._arbiter.primaries())
+
+    def leave(self, session: Session) -> None:
+        with self._lock:
+            self._arbiter.leave(session)
+            self._primaries = tuple(self._arbiter.primaries())
+
+    def packet_out(self, session: Session, message: p4r.PacketOut) -> None:
+        """Inject a packet on the CPU port; RequestError when this client may not, or the message is wrong."""
+        self._require_primary(session, "packet-out")
+        pipeline = self._pipeline
+        if pipeline is None:
+            raise _no_pipeline()
+        self._dataplane.packet_out(encode_packet_out(pipeline.schema, message))
+
+    def digest_ack(self, session: Session, message: p4r.DigestListAck) -> None:
+        self._require_primary(session, "digest acknowledgement")
+        with self._lock:
+            self._require_entities().digests.acknowledge(message)
+
+    # ------------------------------------------------------------------------------------- from the data plane
+
+    def _packet_in(self, frame: bytes) -> None:
+        pipeline = self._pipeline
+        if pipeline is None:
+            return
+        packet = decode_packet_in(pipeline.schema, frame)
+        response = p4r.StreamMessageResponse(packet=packet)
+        for session, role in self._primaries:
+            if role.wants_packet_in(packet) and not session.offer(response):
+                self.packet_ins_lost += 1
+
+    def _digest(self, digest_id: int, messages: list[tuple[int, ...]]) -> None:
+        entities = self._entities
+        if entities is not None:
+            for message in messages:
+                entities.digests.receive(digest_id, tuple(message))
+
+    def _send_digest(self, digest_id: int, message: p4r.DigestList) -> None:
+        response = p4r.StreamMessageResponse(digest=message)
+        for session, role in self._primaries:
+            if role.may_write(digest_id):
+                session.offer(response)
+
+    # --------------------------------------------------------------------------------------------- internals
+
+    def _authorize(self, request: p4r.WriteRequest | p4r.SetForwardingPipelineConfigRequest) -> RoleConfig:
+        self._arbiter.check_device(request.device_id)
+        election_id = U128.decode(request.election_id) if request.HasField("election_id") else None
+        return self._arbiter.check_primary(role_name(request.role, request.role_id), election_id).config
+
+    def _authorize_pipeline(self, request: p4r.SetForwardingPipelineConfigRequest) -> None:
+        if not self._authorize(request).may_push_pipeline:
+            raise RequestError(PERMISSION_DENIED, f"role '{request.role}' may not set the forwarding pipeline config")
+
+    def _require_entities(self) -> Entities:
+        if self._entities is None:
+            raise _no_pipeline()
+        return self._entities
+
+    def _require_primary(self, session: Session, what: str) -> None:
+        if not any(primary is session for primary, _ in self._primaries):
+            raise RequestError(PERMISSION_DENIED, f"{what} refused: this client is not the primary")
+
+    def _realize(self, pipeline: Pipeline) -> None:
+        if self._entities is not None:
+            self._entities.close()
+        self._pipeline, self._entities = None, None
+        self._dataplane.load(pipeline.build.library)
+        self._entities = Entities(pipeline.schema, self._dataplane, self._send_digest)
+        self._pipeline = pipeline
+        self._saved = None
+        LOG.info("pipeline realised: %s", pipeline.build.library)
+
+    def _reconcile(self, pipeline: Pipeline) -> None:
+        current = self._pipeline
+        if current is not None and current.build.library == pipeline.build.library:
+            self._pipeline = pipeline  # the same program: nothing to do but to keep the new cookie
+            return
+        raise RequestError(
+            status.UNIMPLEMENTED, "RECONCILE_AND_COMMIT of another program is not supported; use VERIFY_AND_COMMIT"
+        )
+
+
+def _no_pipeline() -> RequestError:
+    return RequestError(
+        status.FAILED_PRECONDITION,
+        "no forwarding pipeline config is set on this device; push one with SetForwardingPipelineConfig",
+    )

@@ -1,0 +1,67 @@
+"""The entities of one loaded pipeline, by the names that p4.v1.Entity gives them; and the Read RPC over them."""
+
+from __future__ import annotations
+
+from finsy.proto import p4r
+
+from p4switch.dataplane import DataPlane
+from p4switch.server import status
+from p4switch.server.arrays import CounterEntities, MeterEntities, RegisterEntities
+from p4switch.server.digests import DigestEntities, Send
+from p4switch.server.direct import DirectCounterEntities, DirectMeterEntities
+from p4switch.server.handler import EntityHandler, Sink
+from p4switch.server.replication import ReplicationEntities
+from p4switch.server.roles import RoleConfig
+from p4switch.server.schema import Schema
+from p4switch.server.status import BatchError, RequestError
+from p4switch.server.tables import TableEntities
+
+
+class Entities:
+    """What can be written and read while a pipeline is loaded."""
+
+    def __init__(self, schema: Schema, dataplane: DataPlane, send_digest: Send) -> None:
+        self.schema = schema
+        self.tables = TableEntities(schema, dataplane)
+        self.digests = DigestEntities(schema, send_digest)
+        self._handlers: dict[str, EntityHandler] = {
+            "table_entry": self.tables,
+            "direct_counter_entry": DirectCounterEntities(schema, dataplane, self.tables),
+            "direct_meter_entry": DirectMeterEntities(schema, dataplane, self.tables),
+            "counter_entry": CounterEntities(schema, dataplane),
+            "meter_entry": MeterEntities(schema, dataplane),
+            "register_entry": RegisterEntities(schema, dataplane),
+            "packet_replication_engine_entry": ReplicationEntities(dataplane),
+            "digest_entry": self.digests,
+        }
+
+    def handler(self, kind: str) -> EntityHandler:
+        """Return what handles entities of a kind."""
+        if kind not in self._handlers:
+            raise RequestError(status.UNIMPLEMENTED, f"{kind} is not supported by this switch")
+        return self._handlers[kind]
+
+    def read(
+        self, request: p4r.ReadRequest, role: RoleConfig | None
+    ) -> tuple[list[p4r.ReadResponse], BatchError | None]:
+        """Read everything that the request asks for; the error, if any, is to be told after the responses."""
+        sink = Sink(role)
+        errors = []
+        for query in request.entities:
+            try:
+                kind = query.WhichOneof("entity")
+                if kind is None:
+                    raise RequestError(
+                        status.INVALID_ARGUMENT,
+                        "the query has no entity, or one of an unknown kind; kinds have no wildcard",
+                    )
+                self.handler(kind).read(getattr(query, kind), sink)
+                errors.append(p4r.Error(canonical_code=status.OK))
+            except RequestError as error:
+                errors.append(error.to_p4_error())
+        failed = any(error.canonical_code != status.OK for error in errors)
+        return sink.responses, BatchError("queries", errors) if failed else None
+
+    def close(self) -> None:
+        """Stop what runs in the background."""
+        self.digests.close()

@@ -1,0 +1,84 @@
+"""Errors in P4Runtime's terms: a canonical code and a message that names the object, the bad value and the choices.
+
+P4Runtime 1.4, "Error Reporting Messages": an RPC that fails before any of its elements was tried carries one code; a
+batch in which elements failed is UNKNOWN as a whole and carries one p4.v1.Error per element in its status details.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import NoReturn
+
+import grpc
+from finsy.proto import p4r, rpc_code, rpc_status
+
+OK = rpc_code.OK
+UNKNOWN = rpc_code.UNKNOWN
+INVALID_ARGUMENT = rpc_code.INVALID_ARGUMENT
+NOT_FOUND = rpc_code.NOT_FOUND
+ALREADY_EXISTS = rpc_code.ALREADY_EXISTS
+PERMISSION_DENIED = rpc_code.PERMISSION_DENIED
+RESOURCE_EXHAUSTED = rpc_code.RESOURCE_EXHAUSTED
+FAILED_PRECONDITION = rpc_code.FAILED_PRECONDITION
+ABORTED = rpc_code.ABORTED
+OUT_OF_RANGE = rpc_code.OUT_OF_RANGE
+UNIMPLEMENTED = rpc_code.UNIMPLEMENTED
+INTERNAL = rpc_code.INTERNAL
+UNAVAILABLE = rpc_code.UNAVAILABLE
+
+_DETAILS_KEY = "grpc-status-details-bin"
+_GRPC_CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
+_MOST_CHOICES = 8  # more than that and the message hides what was wrong
+
+
+class RequestError(Exception):
+    """A request, or one element of a batch, that cannot be carried out."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+    def to_p4_error(self) -> p4r.Error:
+        return p4r.Error(canonical_code=self.code, message=self.message)
+
+
+class BatchError(Exception):
+    """A Write or Read in which at least one element failed; one p4.v1.Error per element, in order."""
+
+    def __init__(self, what: str, errors: Sequence[p4r.Error]) -> None:
+        failed = [error for error in errors if error.canonical_code != OK]
+        message = f"{len(failed)} of {len(errors)} {what} failed; the first: {failed[0].message}"
+        super().__init__(message)
+        self.message = message
+        self.errors = errors
+
+
+def abort(context: grpc.ServicerContext, error: RequestError | BatchError) -> NoReturn:
+    """End an RPC with an error; never returns."""
+    if isinstance(error, RequestError):
+        context.abort(_GRPC_CODES[error.code], error.message)
+    else:
+        status = rpc_status.Status(code=UNKNOWN, message=error.message)
+        for element in error.errors:
+            status.details.add().Pack(element)
+        context.set_trailing_metadata(((_DETAILS_KEY, status.SerializeToString()),))
+        context.abort(grpc.StatusCode.UNKNOWN, error.message)
+    raise AssertionError("abort() of gRPC always raises")
+
+
+def choices(names: Iterable[str]) -> str:
+    """List valid choices for a message, shortened when there are many."""
+    listed = sorted(names)
+    if not listed:
+        return "none"
+    if len(listed) > _MOST_CHOICES:
+        return ", ".join(listed[:_MOST_CHOICES]) + f" and {len(listed) - _MOST_CHOICES} more"
+    return ", ".join(listed)
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Give "; did you mean 'x'?" when one of the names is close to what was asked for, else an empty string."""
+    close = difflib.get_close_matches(name, list(names), n=1)
+    return f"; did you mean '{close[0]}'?" if close else ""

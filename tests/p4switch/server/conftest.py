@@ -1,0 +1,63 @@
+"""A switch with a P4Runtime server in this process, running programs/features.p4."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from p4switch.dataplane import DataPlane, SwitchOptions
+
+from p4switch.build import BuildResult, build
+from p4switch.server import P4RuntimeServer, ServerOptions, serve
+from tests.p4switch.server.client import Client
+
+PROGRAMS = Path(__file__).parent / "programs"
+CPU_PORT = 510
+
+
+@pytest.fixture(scope="session")
+def program() -> BuildResult:
+    return build(PROGRAMS / "features.p4")
+
+
+@pytest.fixture
+def dataplane() -> Iterator[DataPlane]:
+    plane = DataPlane(SwitchOptions(cpu_port=CPU_PORT))
+    plane.start()
+    yield plane
+    plane.stop()
+
+
+@pytest.fixture
+def empty_server(dataplane: DataPlane) -> Iterator[P4RuntimeServer]:
+    """A server without a pipeline."""
+    with serve(dataplane, ServerOptions(grpc_addr="127.0.0.1:0")) as server:
+        yield server
+
+
+@pytest.fixture
+def server(dataplane: DataPlane, program: BuildResult) -> Iterator[P4RuntimeServer]:
+    """A server that was started with the program."""
+    with serve(dataplane, ServerOptions(grpc_addr="127.0.0.1:0"), program) as server:
+        yield server
+
+
+@pytest.fixture
+def connect(program: BuildResult) -> Iterator[Callable[[P4RuntimeServer], Client]]:
+    """Connect clients that are closed at the end of the test."""
+    clients: list[Client] = []
+
+    def connect(server: P4RuntimeServer) -> Client:
+        clients.append(Client(server.port, p4info=program.p4info))
+        return clients[-1]
+
+    yield connect
+    for client in clients:
+        client.close()
+
+
+@pytest.fixture
+def client(server: P4RuntimeServer, connect: Callable[[P4RuntimeServer], Client]) -> Client:
+    """The primary of the default role."""
+    return connect(server).become_primary()

@@ -1,0 +1,140 @@
+"""StreamChannel over gRPC: sessions, their ends, and errors on the stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import grpc
+import pytest
+from finsy.proto import p4r, stratum
+from p4switch.dataplane import DataPlane
+
+from p4switch.server import P4RuntimeServer, PortInUse, ServerOptions, serve, status
+from tests.p4switch.server.client import Client, exact
+
+Connect = Callable[[P4RuntimeServer], Client]
+
+
+def test_port_in_use_is_said(dataplane: DataPlane, empty_server: P4RuntimeServer) -> None:
+    address = f"127.0.0.1:{empty_server.port}"
+    with pytest.raises(PortInUse, match=f"cannot listen on {address}"):
+        serve(dataplane, ServerOptions(grpc_addr=address)).start()
+
+
+def test_promotion_and_demotion(server: P4RuntimeServer, connect: Connect) -> None:
+    old = connect(server).become_primary(1)
+    new = connect(server).become_primary(2)
+    assert old.next("arbitration").status.code == status.ALREADY_EXISTS
+    new.close()
+    told = old.next("arbitration")
+    assert told.status.code == status.NOT_FOUND
+    assert told.election_id.low == 2
+    old.become_primary(2)
+
+
+def test_half_closed_stream_counts_as_gone(server: P4RuntimeServer, connect: Connect) -> None:
+    primary, backup = connect(server).become_primary(2), connect(server)
+    backup.bid(1)
+    assert backup.next("arbitration").status.code == status.ALREADY_EXISTS
+    primary.half_close()
+    assert primary.stream_ended.wait(5)
+    assert primary.stream_error is None
+    assert backup.next("arbitration").status.code == status.NOT_FOUND
+
+
+def test_wrong_device_ends_the_stream(server: P4RuntimeServer, connect: Connect) -> None:
+    client = connect(server)
+    client.device_id = 99
+    client.bid(1)
+    code, message = client.stream_status()
+    assert code == grpc.StatusCode.NOT_FOUND
+    assert "device 99" in message
+
+
+def test_duplicate_election_id_ends_the_stream(server: P4RuntimeServer, connect: Connect) -> None:
+    connect(server).become_primary(1)
+    second = connect(server)
+    second.bid(1)
+    code, message = second.stream_status()
+    assert code == grpc.StatusCode.INVALID_ARGUMENT
+    assert "already used" in message
+
+
+def test_changed_role_ends_the_stream(server: P4RuntimeServer, connect: Connect) -> None:
+    client = connect(server).become_primary(1)
+    backup = connect(server)
+    backup.bid(None)
+    backup.next("arbitration")
+    client.bid(1, role="acl")
+    assert client.stream_status()[0] == grpc.StatusCode.FAILED_PRECONDITION
+    assert backup.next("arbitration").status.code == status.NOT_FOUND  # the primary is gone
+
+
+def test_too_many_streams(dataplane: DataPlane, connect: Connect) -> None:
+    with serve(dataplane, ServerOptions(grpc_addr="127.0.0.1:0", max_streams=2)) as server:
+        for election_id in (1, 2):
+            connect(server).become_primary(election_id)
+        third = connect(server)
+        third.bid(3)
+        assert third.stream_status()[0] == grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert third.get_config() is None  # other requests are still served
+
+
+def test_message_without_content_is_answered(client: Client) -> None:
+    client.send(p4r.StreamMessageRequest())
+    error = client.next("error")
+    assert error.canonical_code == status.INVALID_ARGUMENT
+    assert error.WhichOneof("details") == "other"
+
+
+def test_stop_ends_streams(dataplane: DataPlane, connect: Connect) -> None:
+    server = serve(dataplane, ServerOptions(grpc_addr="127.0.0.1:0"))
+    server.start()
+    client = connect(server).become_primary()
+    server.stop()
+    assert client.stream_status()[0] == grpc.StatusCode.UNAVAILABLE
+
+
+def test_writes_are_the_primarys(server: P4RuntimeServer, connect: Connect) -> None:
+    primary, backup = connect(server).become_primary(2), connect(server)
+    backup.bid(1)
+    backup.next("arbitration")
+    entry = primary.entry("exact_table", exact(1, 5), action=primary.action("counted_forward", 3))
+    with pytest.raises(grpc.RpcError) as denied:
+        backup.insert(table_entry=entry)
+    assert denied.value.code() == grpc.StatusCode.PERMISSION_DENIED
+    assert "not primary" in denied.value.details()
+    primary.insert(table_entry=entry)
+    assert len(backup.read(table_entry=p4r.TableEntry())) >= 1  # reading is everybody's
+
+
+def test_unknown_role(client: Client) -> None:
+    client.role = "nobody"
+    with pytest.raises(grpc.RpcError) as refused:
+        client.insert(table_entry=p4r.TableEntry())
+    assert refused.value.code() == grpc.StatusCode.NOT_FOUND
+
+
+def test_roles_write_what_is_theirs(server: P4RuntimeServer, connect: Connect, client: Client) -> None:
+    acl = connect(server)
+    mine, other = client.id_of("exact_table"), client.id_of("lpm_table")
+    acl.bid(1, role="acl", config=stratum.P4RoleConfig(exclusive_p4_ids=[mine]))
+    assert acl.next("arbitration").status.code == status.OK
+    acl.insert(table_entry=acl.entry("exact_table", exact(1, 5), action=acl.action("counted_forward", 3)))
+    from tests.p4switch.server.client import WriteFailed, lpm
+
+    with pytest.raises(WriteFailed) as refused:
+        acl.insert(table_entry=acl.entry("lpm_table", lpm(1, 5, 48), action=acl.action("forward", 3)))
+    assert refused.value.errors[0].canonical_code == status.PERMISSION_DENIED
+    with pytest.raises(grpc.RpcError) as denied:
+        acl.push(p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT, acl.p4info, b"x")
+    assert denied.value.code() == grpc.StatusCode.PERMISSION_DENIED
+    client.insert(table_entry=client.entry("lpm_table", lpm(1, 5, 48), action=client.action("forward", 3)))
+    seen = [e.table_entry.table_id for r in acl.read_responses(p4r.Entity(table_entry=p4r.TableEntry()), role="acl")
+            for e in r.entities]  # fmt: skip
+    assert seen == [mine]
+    assert other not in seen
+
+
+def test_capabilities(client: Client) -> None:
+    assert client.stub.Capabilities(p4r.CapabilitiesRequest()).p4runtime_api_version.startswith("1.4.")
