@@ -280,6 +280,14 @@ class Leave(Stmt):
 
 
 @dataclass(frozen=True)
+class Loop(Stmt):
+    """Repeat body until a Leave(label) inside it; 'continue' has been made a Leave of a Scope inside."""
+
+    label: str
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True)
 class Exit(Stmt):
     """Leave the whole block; copy-out of inlined calls has been made explicit before it."""
 
@@ -421,15 +429,23 @@ class Param:
 
 
 @dataclass(frozen=True)
+class Local:
+    name: str
+    type: Type  # zero, or invalid, at the start of the block or action
+
+
+@dataclass(frozen=True)
 class Action:
     """An action as tables run it. Params are the control plane's only: directional parameters have been bound and
-    substituted (one Action per binding). In the body a param is a Var of its type. Leave/Scope handle return."""
+    substituted (one Action per binding). In the body a param is a Var of its type. Leave/Scope handle return.
+    locals are the action's own: they live for one run of it, and no other code uses them."""
 
     ir_name: str
     identity: Identity
     params: tuple[Param, ...]
     body: tuple[Stmt, ...]
     block: str  # 'ingress', 'egress', 'verify', 'compute'; whose locals the body may use; '' for top-level actions
+    locals: tuple[Local, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -553,12 +569,6 @@ class ControllerHeader:
 
 
 # ---------------------------------------------------------------------------------------------------------- program
-
-
-@dataclass(frozen=True)
-class Local:
-    name: str
-    type: Type  # zero, or invalid, at the start of the block
 
 
 @dataclass(frozen=True)
