@@ -18,6 +18,7 @@ from controller.entities import drift
 from controller.pipeline import Pipeline, PipelineError
 from controller.reader import ReadError, SwitchReader
 from controller.routes import entries_for
+from controller.runstate import RunState
 from controller.status import ControllerStatus
 
 RUN_DIR = Path(__file__).resolve().parent.parent / "build" / "run"
@@ -55,7 +56,7 @@ def run(fabric: Fabric, options: argparse.Namespace) -> int:
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stdout)
     if not options.verbose:
-        logging.getLogger("finsy").setLevel(logging.WARNING)
+        logging.getLogger("finsy").setLevel(logging.ERROR)
     asyncio.run(serve(fabric, Pipeline(options.p4info, options.config), options.status))
     return 0
 
@@ -66,15 +67,19 @@ def show_status(fabric: Fabric, options: argparse.Namespace) -> int:
     if status is None:
         print(f"{options.status}: no controller has written here. Is the fabric up?", file=sys.stderr)
         return 1
-    table = Table("switch", "state", "in charge", "installations", "entries", "edited by hand", "error")
+    table = Table("switch", "state", "in charge", "installations", "entries", "edited")
+    notes = []
     for node in _chosen(fabric, options):
         item = status.switches.get(node.name)
         if item is not None:
             table.add_row(
                 node.name, item.state, "controller" if item.primary else "another client", str(item.boots),
-                str(item.entries), "\n".join(item.drift), item.error,
+                str(item.entries), str(len(item.drift)),
             )  # fmt: skip
+            notes += [f"{node.name}: {line}" for line in (*item.drift, *filter(None, [item.error]))]
     Console().print(table)
+    for note in notes:
+        print(note)
     return 0 if status.ready else 1
 
 
@@ -127,9 +132,22 @@ def _chosen(fabric: Fabric, options: argparse.Namespace) -> list[SwitchNode]:
     return [fabric.switch(name) for name in options.switches] if options.switches else list(fabric.switches)
 
 
+def _enter_fabric(run_dir: Path, argv: list[str]) -> None:
+    """Go on inside the namespaces of the fabric that runs in `run_dir`: its switches listen on a loopback of its own.
+
+    Inside them the launcher's process is not to be seen, so that this happens once.
+    """
+    state = RunState.load(run_dir)
+    if state is not None:
+        command = state.enter([sys.executable, "-m", "controller", *argv], Path.cwd())
+        os.execvp(command[0], command)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return the exit status."""
     options = parse(argv)
+    if options.command in ("counters", "drift"):
+        _enter_fabric(options.fabric.parent, sys.argv[1:] if argv is None else argv)
     try:
         return COMMANDS[options.command](Fabric.load(options.fabric), options)
     except (FabricError, PipelineError, ReadError) as error:

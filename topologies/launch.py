@@ -22,6 +22,7 @@ from codec.fabric import FabricError
 from controller.runstate import STATE_FILE, RunState
 from topologies.errors import LaunchError
 from topologies.namespace import run_isolated
+from topologies.nodes import last_lines
 from topologies.options import DEFAULT_SCENARIO, Options, check, parse
 from topologies.progress import Progress
 from topologies.prompt import FabricPrompt
@@ -91,9 +92,7 @@ def _run_scenario(session: FabricSession, options: Options, console: Console) ->
     summary.save(options.run_dir / "summary.json")
     print_summary(console, summary, session.fabric)
     for result in results:
-        for rank in result.ranks:
-            if rank.status:
-                console.print(f"{rank.gpu}: {escape(str(rank.report.get('error', '')))} log: {rank.log}")
+        _print_failures(console, result)
     console.print(f"[dim]summary.json and logs are in {options.run_dir}[/dim]")
     return summary
 
@@ -102,6 +101,21 @@ def _run_phase(session: FabricSession, phase: Phase) -> PhaseResult:
     started = time.monotonic()
     ranks = session.run(phase)
     return PhaseResult(phase, time.monotonic() - started, ranks)
+
+
+def _print_failures(console: Console, result: PhaseResult) -> None:
+    """Quote the end of the first failed rank's log, and name the others."""
+    failed = [rank for rank in result.ranks if rank.status]
+    if not failed:
+        return
+    first, *others = failed
+    console.print(
+        f"{result.phase.name} on {first.gpu} ended with status {first.status}. The last lines of {first.log}:"
+    )
+    for line in last_lines(first.log):
+        console.print(f"    {escape(line)}")
+    if others:
+        console.print(f"Likewise: {', '.join(rank.gpu for rank in others)}")
 
 
 def _prompt(session: FabricSession, options: Options, console: Console) -> None:

@@ -86,6 +86,9 @@ def _become_first_process(body: Callable[[], int], parent: int, report: int) -> 
         _die_with_parent()
         _call("make mounts private", _libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None))
         _call("mount /proc", _libc.mount(b"proc", b"/proc", b"proc", 0, None))
+        with contextlib.suppress(OSError):
+            # Shows this namespace's interfaces, whose state BMv2 reads there; some containers refuse it.
+            _call("mount /sys", _libc.mount(b"sysfs", b"/sys", b"sysfs", 0, None))
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True, capture_output=True)
         worker = os.fork()
         if worker == 0:
@@ -101,10 +104,13 @@ def _run_body(body: Callable[[], int]) -> NoReturn:
     status = 1
     try:
         status = body()
+    except SystemExit as leaving:
+        status = leaving.code if isinstance(leaving.code, int) else 1
     except BaseException:  # shown here, since no frame of the parent may go on in this child
         traceback.print_exc()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    with contextlib.suppress(OSError):  # whoever read it may be gone
+        sys.stdout.flush()
+        sys.stderr.flush()
     os._exit(status)
 
 
