@@ -28,6 +28,7 @@ MODE_OPEN: Final = 0
 MODE_MANAGED: Final = 1
 ROLE_ENDPOINT: Final = 1
 ROLE_FABRIC: Final = 2
+EVENT_PORT: Final = 507
 CPU_PORT: Final = 510
 
 TENANT: Final = 1

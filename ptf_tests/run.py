@@ -30,7 +30,8 @@ PROGRAM: Final = REPOSITORY / "p4src" / "ethlink.p4"
 TESTS: Final = REPOSITORY / "ptf_tests"
 OUTPUT: Final = REPOSITORY / "build" / "ptf"
 DEVICE_ID: Final = 1
-PORTS: Final = range(1, 9)
+PORTS: Final = (*range(1, 9), 507)
+"""Data ports, and the port on which the switch is told what its target senses: a cable plays the target here."""
 TEST_TIMEOUT_S: Final = 60
 SOCKET_RECV_BYTES: Final = 9216  # ptf's default of 4,096 cuts the largest frames
 

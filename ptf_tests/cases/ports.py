@@ -1,6 +1,10 @@
 """Port configuration: a port that nobody configured, or whose link is not up, passes nothing."""
 
-from ptf_tests.base import MODE_MANAGED, REMOTE, UPLINKS, EthlinkTest
+from scapy.packet import Packet
+
+from codec.constants import NoticeType
+from codec.scapy_layers import Link, Notice
+from ptf_tests.base import EVENT_PORT, MODE_MANAGED, REMOTE, UPLINKS, EthlinkTest
 from ptf_tests.frames import control_frames, data_frames, probe, store
 
 
@@ -63,3 +67,22 @@ class TenantIsThePorts(EthlinkTest):
         self.modify(entry("port_config", {"ingress_port": 3}, "set_port", mode=0, role=1, tenant=2))
         self.expect_forwarded(3, store(3, 4), 4)
         self.expect_dropped(3, probe(3, 1), "other_tenant")
+
+
+class EventPort(EthlinkTest):
+    """What the target senses is for the switch alone: nothing leaves, and nothing counts as dropped."""
+
+    def runTest(self) -> None:
+        notices: list[Packet] = [
+            Link(crc=0) / Notice(type=NoticeType.PORT_STATUS, state=state, port=3) for state in (0, 1)
+        ]
+        notices += [Link(crc=0) / Notice(type=NoticeType.TICK)]
+        received, drops = self.switch.counts([("port_rx", EVENT_PORT)]), self.drops([EVENT_PORT])
+        for frame in [*map(bytes, notices), bytes(14), bytes(store(1, 2))]:
+            self.send(EVENT_PORT, frame)
+        cell = ("port_rx", EVENT_PORT)
+        self.wait_until(lambda: (self.switch.counts([cell])[cell] - received[cell]).packets == 5)
+        self.assertEqual((self.switch.counts([cell])[cell] - received[cell]).packets, 5)
+        self.expect_quiet()
+        self.assertEqual(self.new_drops(drops), {})
+        self.expect_no_packet_in()

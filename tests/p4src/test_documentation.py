@@ -103,9 +103,9 @@ class TestP4Info:
         }
         offered = {}
         for table in self.p4info.tables:
-            key = [(field.name, field.bitwidth) for field in table.match_fields]
+            fields = [(field.name, field.bitwidth) for field in table.match_fields]
             usable = [actions[ref.id] for ref in table.action_refs if ref.scope != ref.DEFAULT_ONLY]
-            offered[table.preamble.alias] = (key, sorted(usable), table.size)
+            offered[table.preamble.alias] = (fields, sorted(usable), table.size)
         documented = {}
         for name, key, action_text, _miss, size in rows(section(PIPELINE, "Tables")):
             keys = [(field, int(width)) for field, width in re.findall(r"`(\w+)` (\d+)", key)]
