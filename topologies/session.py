@@ -206,7 +206,7 @@ class FabricSession:
 
     def _empty_run_dir(self) -> None:
         """Remove what an earlier run left, by name: the directory may be one that the user chose."""
-        for name in ("logs", "results", "pcap", "incarnations"):
+        for name in ("logs", "results", "pcap", "incarnations", "program"):
             shutil.rmtree(self.run_dir / name, ignore_errors=True)
         for name in ("summary.json", "controller.json", "fabric.json"):
             (self.run_dir / name).unlink(missing_ok=True)
@@ -266,7 +266,7 @@ def compile_command(target: str, program: Path, artefacts: Artefacts) -> list[st
 
 
 def _artefacts(options: Options) -> Artefacts:
-    directory = options.run_dir.parent / options.target
+    directory = options.run_dir / "program"
     suffix = ".json" if options.target == "bmv2" else ".p4bin"
     stem = options.program.stem
     return Artefacts(directory / f"{stem}.p4info.txtpb", directory / f"{stem}{suffix}")

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -124,38 +125,42 @@ def print_summary(console: Console, summary: Summary, fabric: Fabric) -> None:
 
 
 def _phase_table(phase: Mapping[str, Any]) -> Table:
-    table = Table(title=f"\n{phase['name']}", title_justify="left", title_style="bold")
+    table = Table(title=f"\n{phase['name']}", title_justify="left", title_style="bold", box=SIMPLE_HEAD)
     table.add_column("GPU")
-    for name in ("transactions", "bytes verified", "wrong", "sent again", "p50 µs", "p99 µs"):
-        table.add_column(name, justify="right")
-    table.add_column("")
+    columns = {
+        "transactions": "transactions",
+        "bytes verified": "bytes_verified",
+        "wrong": "bytes_wrong",
+        "sent again": "frames_retransmitted",
+        "p50 µs": "latency_us_p50",
+        "p99 µs": "latency_us_p99",
+    }
+    for title in columns:
+        table.add_column(title, justify="right")
     for gpu, rank in phase["gpus"].items():
-        table.add_row(
-            gpu, *(_number(rank.get(name)) for name in ("transactions", "bytes_verified", "bytes_wrong",
-                                                        "frames_retransmitted", "latency_us_p50", "latency_us_p99")),
-            "" if rank["status"] == 0 else f"[red]exit status {rank['status']}[/red]",
-        )  # fmt: skip
+        name = gpu if rank["status"] == 0 else f"[red]{gpu} failed[/red]"
+        table.add_row(name, *(_number(rank.get(key)) for key in columns.values()))
     return table
 
 
 def _switch_table(switches: Mapping[str, Mapping[str, Mapping[str, Any]]], fabric: Fabric) -> Table:
-    table = Table(title="\nswitches, as they count", title_justify="left", title_style="bold")
+    table = Table(title="\nswitches, as they count", title_justify="left", title_style="bold", box=SIMPLE_HEAD)
     table.add_column("switch")
-    for name in ("frames in", "bytes in", "frames out", "bytes out", "dropped"):
-        table.add_column(name, justify="right")
-    table.add_column("reasons")
+    columns = {"frames in": "rx_frames", "bytes in": "rx_bytes", "frames out": "tx_frames", "bytes out": "tx_bytes"}
+    for title in columns:
+        table.add_column(title, justify="right")
+    table.add_column("dropped", overflow="fold")
     for node in fabric.switches:
         ports = switches.get(node.name)
         if ports is None:
-            table.add_row(node.name, *["?"] * 5, "not read")
+            table.add_row(node.name, *["?"] * 4, "not read")
             continue
         drops: Counter[str] = Counter()
         for port in ports.values():
             drops.update(port["drops"])
-        columns = ("rx_frames", "rx_bytes", "tx_frames", "tx_bytes")
-        sums = [sum(port[name] for port in ports.values()) for name in columns]
+        sums = [sum(port[key] for port in ports.values()) for key in columns.values()]
         reasons = ", ".join(f"{reason} {count:,}" for reason, count in drops.most_common())
-        table.add_row(node.name, *(f"{value:,}" for value in sums), f"{sum(drops.values()):,}", reasons)
+        table.add_row(node.name, *(f"{value:,}" for value in sums), reasons or "0")
     return table
 
 
