@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -17,7 +18,7 @@ class Transfer(Generic[T]):
     `part_failed`, made under `lock`.
     """
 
-    __slots__ = ("_error", "_finish", "_lock", "_remaining", "_values", "_waiters")
+    __slots__ = ("_ended", "_error", "_finish", "_lock", "_remaining", "_started", "_values", "_waiters")
 
     def __init__(self, lock: threading.Lock, parts: int, finish: Callable[[list[Any]], T]) -> None:
         self._lock = lock
@@ -26,6 +27,7 @@ class Transfer(Generic[T]):
         self._finish = finish
         self._error: BaseException | None = None
         self._waiters: list[threading.Lock] = []
+        self._started = self._ended = time.monotonic()
 
     def done(self) -> bool:
         """Tell whether the transfer is complete or has failed, and nothing of it is under way."""
@@ -46,6 +48,11 @@ class Transfer(Generic[T]):
             if not waiter.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
                 return self.done()
         return True
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds from the first request's start to the last one's end, of a transfer that is done."""
+        return self._ended - self._started
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait and return the error that the transfer failed with, or None. Raises TimeoutError when it is not done."""
@@ -75,6 +82,7 @@ class Transfer(Generic[T]):
     def _end_part(self) -> None:
         self._remaining -= 1
         if not self._remaining:
+            self._ended = time.monotonic()
             for waiter in self._waiters:
                 waiter.release()
             self._waiters.clear()

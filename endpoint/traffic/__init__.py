@@ -1,0 +1,1 @@
+"""Traffic that proves itself: patterns of accesses whose every byte is checked against what it must be."""

@@ -1,0 +1,143 @@
+"""The traffic command: `python -m endpoint PATTERN`, started once per GPU with the environment that names its place."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from endpoint.errors import ConfigurationError, EndpointError, PortError
+from endpoint.gpu import Gpu
+from endpoint.options import EndpointOptions
+from endpoint.traffic import patterns
+from endpoint.traffic.patterns import Parameters, Pattern, Run
+from endpoint.traffic.progress import Progress
+from endpoint.traffic.report import Report
+
+EXIT_OK: Final = 0
+EXIT_FAILED: Final = 1
+EXIT_USAGE: Final = 2
+EXIT_INTERRUPTED: Final = 130
+MAX_SIZE: Final = 1 << 20
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A pattern by its name on the command line, with what it does by default."""
+
+    run: Pattern
+    count: int
+    size: int
+    window: int
+
+
+CHOICES: Final[dict[str, Choice]] = {
+    "ping": Choice(patterns.ping, count=1000, size=8, window=1),
+    "random": Choice(patterns.random, count=5000, size=256, window=32),
+    "all-to-all": Choice(patterns.all_to_all, count=2000, size=1024, window=64),
+    "incast": Choice(patterns.incast, count=2000, size=1024, window=64),
+    "permutation": Choice(patterns.permutation, count=2000, size=1024, window=64),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a pattern as the command line and the environment say; return the exit status.
+
+    0: everything was done and every byte was right; 1: not so; 2: the command line, the environment or an interface is
+    wrong; 130: interrupted.
+    """
+    given = _parser().parse_args(arguments)
+    choice = CHOICES[given.pattern]
+    parameters = Parameters(
+        count=given.count or choice.count,
+        size=given.size or choice.size,
+        window=given.window or choice.window,
+        seed=given.seed,
+        duration_s=given.duration,
+    )
+    json_path: Path | None = given.json
+    try:
+        gpu = Gpu.from_environment(options=EndpointOptions(window=parameters.window, timeout_s=given.timeout))
+    except (ConfigurationError, PortError) as error:
+        print(f"endpoint: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    with gpu:
+        if not gpu.peers:
+            print(f"endpoint: GPU {gpu.id} is alone in its tenant: nobody to exchange with", file=sys.stderr)
+            return EXIT_USAGE
+        report = Report(given.pattern, gpu.id, gpu.rank, len(gpu.ranks))
+        report.parameters = dataclasses.asdict(parameters)
+        status = _run(choice.run, gpu, parameters, report)
+    if json_path is not None:
+        try:
+            report.save(json_path)
+        except OSError as error:
+            print(f"endpoint: the results cannot be written to {json_path}: {error.strerror}", file=sys.stderr)
+            status = status or EXIT_FAILED
+    if json_path is None or not report.ok:
+        print(report, file=sys.stdout if report.ok else sys.stderr)
+    return status
+
+
+def _run(pattern: Pattern, gpu: Gpu, parameters: Parameters, report: Report) -> int:
+    """Run a pattern and finish its report; return the exit status."""
+    status = EXIT_FAILED
+    with Progress(report.pattern, parameters.total, shown=gpu.rank == 0) as progress:
+        run = Run(gpu, parameters, report, progress)
+        try:
+            pattern(run)
+            duration_s = run.elapsed_s
+            gpu.barrier()  # nobody leaves while others still ask
+            status = EXIT_OK
+        except EndpointError as error:
+            duration_s = run.elapsed_s
+            report.error = str(error)
+        except KeyboardInterrupt:
+            duration_s = run.elapsed_s
+            report.error = "interrupted"
+            status = EXIT_INTERRUPTED
+    report.finish(duration_s, gpu.counters(), gpu.port_counters())
+    return status if report.ok or status else EXIT_FAILED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m endpoint",
+        description="Run verified traffic on this GPU, together with all others of its tenant.",
+        epilog="The environment names the place: ETHLINK_FABRIC (fabric description), ETHLINK_GPU (id or name). "
+        "Exit status: 0 all verified, 1 not so, 2 wrong usage.",
+    )
+    parser.add_argument("pattern", choices=CHOICES, help="what to run")
+    parser.add_argument("--count", type=_whole(1, 10**9), metavar="N", help="accesses per GPU")
+    parser.add_argument("--size", type=_whole(1, MAX_SIZE), metavar="B", help="bytes per access (random: at most)")
+    parser.add_argument("--window", type=_whole(1, 1023), metavar="W", help="accesses under way at a time")
+    parser.add_argument("--seed", type=_whole(0, 2**32 - 1), default=1, metavar="S", help="of all random choices (1)")
+    parser.add_argument("--duration", type=_seconds, metavar="S", help="run for so many seconds instead of a count")
+    parser.add_argument(
+        "--timeout", type=_seconds, default=10.0, metavar="S", help="seconds until an access fails (10)"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there")
+    return parser
+
+
+def _whole(low: int, high: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        if not text.isdecimal() or not low <= int(text) <= high:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {low} to {high}")
+        return int(text)
+
+    return number
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1e6:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return value
