@@ -125,10 +125,12 @@ def parse_link(frame: memoryview) -> LinkHeader:
     """Return the link header of a frame; the body is `frame[12:]`.
 
     Raises FrameError when it is truncated or overlong, breaks the rules of bytes 0 and 12, has a bad CRC or an unknown
-    kind; with several faults the reason is the first in the order of p4src/constants.p4.
+    kind; with several faults the reason is the first in the order of p4src/constants.p4, after its length.
     """
     if len(frame) < MIN_FRAME:
         raise FrameError(TRUNCATED)
+    if len(frame) > MAX_FRAME:  # before the CRC: a receiver need not have room for all of it
+        raise FrameError(OVERLONG)
     word, crc = _LINK.unpack_from(frame)
     if crc32(frame[LINK.size :], crc32(frame[:8])) != crc:
         raise FrameError(BAD_CRC)
@@ -139,8 +141,6 @@ def parse_link(frame: memoryview) -> LinkHeader:
     kind = word >> _KIND_SHIFT
     if kind not in _KINDS:
         raise FrameError(UNKNOWN_KIND)
-    if len(frame) > MAX_FRAME:
-        raise FrameError(OVERLONG)
     return LinkHeader(kind, word >> 56 & 0xF, word >> 36 & 0xFFFFF, word >> 16 & 0xFFFFF, word & 0xFFFF)
 
 
