@@ -463,6 +463,7 @@ class TableAction:
     action: str  # Action.ir_name
     table_only: bool = False  # @tableonly
     default_only: bool = False  # @defaultonly
+    annotations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -482,6 +483,7 @@ class ConstEntry:
     action: str
     args: tuple[int, ...]
     priority: int  # P4Runtime sense, larger wins; 0 for tables without ternary, range, optional keys
+    is_const: bool = True  # false: the control plane may change or delete it
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,60 @@
+"""The control-plane objects that elaboration finds, before they have P4Info ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from p4switch import ir
+from p4switch.frontend import ast
+from p4switch.frontend import types as ty
+
+NOT_IDENTIFIED = ir.Identity("", 0, "")
+
+
+@dataclass
+class Named:
+    """An IR object with what its Identity is made from: control-plane name and annotations."""
+
+    kind: str  # P4Info's: 'action', 'table', 'counter', ...
+    name: str
+    annotations: tuple[ast.Annotation, ...]
+    value: object  # the IR object, its identity still empty
+    source_type: ty.Type | None = None  # of a register's cells or a digest's data, as written
+    param_types: dict[str, ty.Type] = field(default_factory=dict)  # of an action
+    key_types: list[ty.Type] = field(default_factory=list)  # of a table
+    index_type: ty.Type | None = None  # of a register's, counter's or meter's index where the program chose it
+
+
+@dataclass
+class Objects:
+    """All objects in order of discovery; ir.Program's fields are made from them at the end."""
+
+    named: list[Named] = field(default_factory=list)
+    action_names: dict[str, str] = field(default_factory=dict)
+
+    def add(self, kind: str, name: str, annotations: tuple[ast.Annotation, ...], value: object) -> Named:
+        found = Named(kind, name, annotations, value)
+        self.named.append(found)
+        return found
+
+
+def annotation(annotations: tuple[ast.Annotation, ...], name: str) -> ast.Annotation | None:
+    for found in annotations:
+        if found.name == name:
+            return found
+    return None
+
+
+def text_of(found: ast.Annotation) -> str:
+    """Give the string of @name("text"), or its bare words."""
+    return "".join(t[1:-1] if k == "STR" and t.startswith('"') else t for k, t in found.tokens)
+
+
+def control_plane_name(name: str, annotations: tuple[ast.Annotation, ...], prefix: str | None) -> str:
+    """Qualify a name: @name replaces it, a leading dot makes that absolute."""
+    found = annotation(annotations, "name")
+    if found is not None and found.has_body:
+        name = text_of(found)
+    if name.startswith("."):
+        return name[1:]
+    return f"{prefix}.{name}" if prefix else name
