@@ -150,7 +150,8 @@ class FabricSession:
 
     def restart_switch(self, name: str) -> ControllerStatus:
         """Stop a switch's process, start it anew, and wait until the controller has programmed it again."""
-        before = self.wait_programmed().switches[name].boots
+        status = ControllerStatus.load(self.status_path)
+        before = status.switches[name].boots if status is not None else 0
         self.switches[name].restart()
         deadline = time.monotonic() + PROGRAM_TIMEOUT_S
         while True:

@@ -1,0 +1,110 @@
+"""Run the launcher as a user does, and check that nothing of it stays behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BMV2_TOOLS = ("p4c-bm2-ss", "simple_switch_grpc", "simple_switch_CLI")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if os.geteuid() != 0:
+        for item in items:
+            if Path(__file__).parent in item.path.parents:
+                item.add_marker(pytest.mark.skip(reason="a fabric needs root"))
+
+
+@pytest.fixture(
+    params=[
+        "p4switch",
+        pytest.param(
+            "bmv2",
+            marks=pytest.mark.skipif(not all(map(shutil.which, BMV2_TOOLS)), reason="p4c and BMv2 are not installed"),
+        ),
+    ]
+)
+def target(request: pytest.FixtureRequest) -> str:
+    """Each of the two targets, BMv2 where it is installed."""
+    return str(request.param)
+
+
+def processes() -> dict[int, str]:
+    """Return the command lines of all processes by id."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found[int(path.parent.name)] = path.read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        except OSError:
+            continue  # it ended meanwhile
+    return found
+
+
+def interfaces() -> set[str]:
+    """Return the names of this namespace's interfaces."""
+    return {path.name for path in Path("/sys/class/net").iterdir()}
+
+
+@dataclass
+class Launcher:
+    """One way to run the launcher; everything it writes goes to `run_dir`."""
+
+    run_dir: Path
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        """Start `python -m topologies`."""
+        names = ("TOPO", "SCENARIO", "SCRIPT", "P4_TARGET", "PCAP", "RUN_DIR", "ETHLINK_STARTED")
+        plain = {name: value for name, value in os.environ.items() if name not in names}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "topologies", "--run-dir", str(self.run_dir), *arguments],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=REPOSITORY,
+            env={**plain, **environment},
+        )  # fmt: skip
+        self.started.append(process)
+        return process
+
+    def run(self, *arguments: str, timeout_s: float = 100, **environment: str) -> tuple[int, str, str]:
+        """Run it to its end and return status, output and errors."""
+        process = self.start(*arguments, **environment)
+        output, errors = process.communicate(timeout=timeout_s)
+        return process.returncode, output, errors
+
+
+@pytest.fixture
+def launcher(tmp_path: Path) -> Iterator[Launcher]:
+    """A launcher with a run directory of its own; afterwards nothing of it may be left."""
+    before = interfaces()
+    made = Launcher(tmp_path / "run")
+    yield made
+    for process in made.started:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=20)
+    wait_until(lambda: not leftovers(made.run_dir), "nothing of the fabric runs", lambda: leftovers(made.run_dir))
+    assert interfaces() == before
+    assert not (made.run_dir / "launcher.json").exists() or any(p.returncode == -9 for p in made.started)
+
+
+def leftovers(run_dir: Path) -> list[str]:
+    """Return the processes that have to do with `run_dir`, and Mininet's shells."""
+    return [line for pid, line in processes().items()
+            if pid != os.getpid() and (str(run_dir) in line or "mininet:g" in line)]  # fmt: skip
+
+
+def wait_until(condition: Callable[[], bool], what: str, detail: Callable[[], object], timeout_s: float = 20) -> None:
+    """Wait for a condition; fail with its name and `detail` when it does not come."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not so after {timeout_s:g} s: {what}; {detail()}"
+        time.sleep(0.02)

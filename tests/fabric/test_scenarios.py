@@ -1,0 +1,95 @@
+"""Whole fabrics: every byte verified, on every plane, on both targets; and what the launcher says about it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fabric.conftest import REPOSITORY, Launcher
+
+REQUIRED = {
+    "scenario", "topology", "target", "ok", "duration_s", "transactions", "bytes_verified", "bytes_wrong",
+    "frames_lost",
+}  # fmt: skip
+
+
+def test_a_fabric_moves_memory_and_every_byte_is_right(launcher: Launcher, target: str) -> None:
+    status, output, errors = launcher.run("--topo", "planes,3,2", "--count", "300", P4_TARGET=target)
+    assert status == 0, output + errors
+    summary = json.loads((launcher.run_dir / "summary.json").read_text())
+    assert summary.keys() >= REQUIRED
+    assert (summary["scenario"], summary["topology"], summary["target"]) == ("default", "planes,3,2", target)
+    assert summary["ok"] is True
+    assert summary["transactions"] == 300 + 3 * 300  # a ping by the first GPU, then random access by all
+    assert summary["bytes_verified"] > 10_000
+    assert (summary["bytes_wrong"], summary["frames_lost"], summary["frames_dropped"]) == (0, 0, 0)
+    assert 0 < summary["first_verified_s"] < 60
+    assert [phase["name"] for phase in summary["phases"]] == ["ping", "random"]
+    for name in ("s1", "s2"):
+        ports = summary["switches"][name]
+        assert all(ports[str(n)]["rx_frames"] > 0 and ports[str(n)]["tx_frames"] > 0 for n in (1, 2, 3)), name
+        assert sum(p["rx_frames"] for p in ports.values()) == sum(p["tx_frames"] for p in ports.values())
+    assert "ok: 1,200 transactions" in output
+    assert {path.name for path in (launcher.run_dir / "logs").iterdir()} >= {"s1.log", "s2.log", "controller.log"}
+
+
+@pytest.mark.parametrize("scenario", ["all-to-all", "incast", "permutation"])
+def test_each_pattern_over_two_tiers(launcher: Launcher, scenario: str) -> None:
+    status, output, errors = launcher.run("--topo", "leafspine,4,2,2", "--count", "100", SCENARIO=scenario)
+    assert status == 0, output + errors
+    summary = json.loads((launcher.run_dir / "summary.json").read_text())
+    assert (summary["scenario"], summary["ok"], summary["bytes_wrong"]) == (scenario, True, 0)
+    carried = {name: sum(p["rx_frames"] for p in ports.values()) for name, ports in summary["switches"].items()}
+    assert carried["spine1"] > 0
+    assert carried["spine2"] > 0
+
+
+def test_a_script_of_the_user_runs_on_every_gpu(launcher: Launcher, tmp_path: Path) -> None:
+    script = tmp_path / "my_script.py"
+    script.write_text(
+        "from endpoint import Gpu\n"
+        "with Gpu.from_environment() as gpu:\n"
+        "    region = gpu.register(64, key=7)\n"
+        "    gpu.barrier()\n"
+        "    right = gpu.ranks[(gpu.rank + 1) % len(gpu.ranks)]\n"
+        "    gpu.store(right, 0, f'from {gpu.id}'.encode(), key=7)\n"
+        "    gpu.barrier()\n"
+        "    print(gpu.load(right, 0, 6, key=7).decode(), flush=True)\n"
+    )
+    status, output, errors = launcher.run("--topo", "planes,3,1", SCRIPT=str(script))
+    assert status == 0, output + errors
+    for gpu in (1, 2, 3):
+        assert f"g{gpu} | from {gpu}\n" in output
+    assert json.loads((launcher.run_dir / "summary.json").read_text())["scenario"] == "my_script.py"
+
+
+def test_a_script_that_fails_fails_the_run(launcher: Launcher, tmp_path: Path) -> None:
+    script = tmp_path / "bad.py"
+    script.write_text("import os, sys\nif os.environ['ETHLINK_GPU'] == '2': sys.exit('no such tensor')\n")
+    status, output, _ = launcher.run("--topo", "planes,2,1", SCRIPT=str(script))
+    assert status == 1
+    assert "bad.py on g2 ended with status 1." in output
+    assert "no such tensor" in output
+    assert json.loads((launcher.run_dir / "summary.json").read_text())["ok"] is False
+
+
+def test_captures_are_kept(launcher: Launcher) -> None:
+    status, output, errors = launcher.run("--topo", "planes,2,1", "--count", "20", SCENARIO="ping", PCAP="1")
+    assert status == 0, output + errors
+    captures = list((launcher.run_dir / "pcap").iterdir())
+    assert captures
+    assert all(path.stat().st_size > 24 for path in captures), "a capture holds more than its file header"
+
+
+@pytest.mark.parametrize("check", ["restart", "edit", "tenants"])
+def test_inside_a_running_fabric(check: str, target: str, tmp_path: Path) -> None:
+    """See tests/fabric/inside.py: switch restarts, edits by hand beside the controller, tenants on two tiers."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.fabric.inside", check, str(tmp_path / "run"), target],
+        capture_output=True, text=True, timeout=150, check=False, cwd=REPOSITORY,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
