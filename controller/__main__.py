@@ -52,7 +52,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 def run(fabric: Fabric, options: argparse.Namespace) -> int:
     """Serve until a signal ends it."""
     # Loaded here alone: the other commands do without its half second.
-    from controller.service import serve  # noqa: PLC0415
+    from controller.service import serve
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stdout)
     if not options.verbose:

@@ -16,6 +16,7 @@ from typing import Final
 import finsy as fy
 import grpc
 from finsy.proto import U128, p4r, p4r_grpc
+from google.protobuf.text_format import ParseError
 
 PUSH_TIMEOUT_S: Final = 60.0
 """The embedded target compiles the program when it does not have it in its cache."""
@@ -40,7 +41,7 @@ class Pipeline:
             schema = fy.P4Schema(self.p4info_path)
         except OSError as error:
             raise PipelineError(f"{error.filename}: {error.strerror}; compile the switch program first") from None
-        except ValueError as error:
+        except (ValueError, ParseError) as error:
             raise PipelineError(f"{self.p4info_path}: not a P4Info text file ({error})") from None
         object.__setattr__(self, "schema", schema)
         object.__setattr__(self, "identity", int.from_bytes(digest[:4], "big"))

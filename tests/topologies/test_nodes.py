@@ -1,0 +1,59 @@
+"""Switch nodes are started with the settings that each target needs."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from topologies.nodes import Bmv2Switch, FabricSwitch, P4SwitchNode, grpc_address, last_lines
+
+
+def bare(cls: type[FabricSwitch], tmp_path: Path, *, pcap: bool = False) -> FabricSwitch:
+    """Make a node without its Mininet shell: what `command` looks at, no more."""
+    node = cls.__new__(cls)
+    node.name, node.device_id, node.grpc = "s2", 2, grpc_address(2)
+    node.pcap_dir = tmp_path / "pcap" if pcap else None
+    loopback, first, second = (SimpleNamespace(name=name) for name in ("lo", "s2-eth1", "s2-eth7"))
+    node.intfs = {7: second, 0: loopback, 1: first}
+    return node
+
+
+def pairs(command: list[str]) -> set[tuple[str, str]]:
+    return set(pairwise(command))
+
+
+def test_p4switch_gets_its_ports_address_and_cpu_port(tmp_path: Path) -> None:
+    command = bare(P4SwitchNode, tmp_path, pcap=True).command()
+    assert "--no-p4" in command
+    assert pairs(command) >= {
+        ("-i", "1@s2-eth1"), ("-i", "7@s2-eth7"), ("--grpc-addr", "127.0.0.1:50052"), ("--device-id", "2"),
+        ("--cpu-port", "510"), ("--pcap", str(tmp_path / "pcap")),
+    }  # fmt: skip
+    assert not [word for word in command if "lo" in word.split("@")]
+
+
+def test_bmv2_gets_a_thrift_port_of_its_own_and_its_target_options_last(tmp_path: Path) -> None:
+    node = bare(Bmv2Switch, tmp_path)
+    command = node.command()
+    general, target = command[: command.index("--")], command[command.index("--") + 1 :]
+    assert pairs(general) >= {("--thrift-port", "9091"), ("--device-id", "2"), ("-i", "7@s2-eth7")}
+    assert pairs(target) == pairs(["--grpc-server-addr", "127.0.0.1:50052", "--cpu-port", "510", "--drop-port", "511"])
+    assert "--priority-queues" not in command
+    assert node.ports_used() == [50052, 9091]
+
+
+def test_the_end_of_a_log_is_quoted_or_its_absence(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    assert last_lines(path) == ["(no log: No such file or directory)"]
+    path.write_bytes(b"")
+    assert last_lines(path) == ["(the log is empty)"]
+    path.write_bytes(b"one\ntwo\n\xff\n")
+    assert last_lines(path, 2) == ["two", "\ufffd"]
+
+
+@pytest.mark.parametrize("device_id", [1, 250])
+def test_addresses_follow_the_device_id(device_id: int) -> None:
+    assert grpc_address(device_id) == f"127.0.0.1:{50050 + device_id}"
