@@ -1,0 +1,1 @@
+"""Measure the project against itself and its neighbours: `make bench` runs all of it."""
