@@ -17,14 +17,15 @@ from typing import Any, Final
 from codec.constants import MAX_GPU_ID, LsuOpcode, Next, Vc
 from codec.frames import Buffer, FrameError, parse_lsu
 from endpoint.errors import ClosedError
+from endpoint.fair_lock import FairLock
 from endpoint.initiator import Initiator
 from endpoint.link import OpenLink
 from endpoint.port import Port
 from endpoint.target import Target
 from endpoint.transfer import Transfer
 
-_BATCH: Final = 64
-"""Frames taken from one port before the others get their turn."""
+_BATCH: Final = 32
+"""Frames taken from one port before the others, and the callers, get their turn."""
 _TICK_S: Final = 0.02
 """Longest sleep: how late a time-out may be noticed."""
 _LSU: Final = int(Next.LSU)
@@ -58,9 +59,9 @@ class Engine:
         self._links = dict(links)
         self._target = target
         self._counters = counters
-        self.lock = threading.Lock()
-        self._room = threading.Condition(self.lock)
-        self._written = threading.Condition(self.lock)
+        self.lock = FairLock()
+        self._room = threading.Condition(self.lock)  # type: ignore[arg-type]  # it needs no more than a FairLock has
+        self._written = threading.Condition(self.lock)  # type: ignore[arg-type]  # it needs no more than a FairLock has
         self._initiator: Initiator
         self._stopping = False
         self._failure: BaseException | None = None
@@ -147,11 +148,13 @@ class Engine:
             timeout = _TICK_S
             while not self._stopping:
                 events = self._epoll.poll(timeout)
-                with self.lock:
-                    again = False
-                    for descriptor, event in events:
-                        if descriptor != self._wake:
+                again = False
+                for descriptor, event in events:
+                    if descriptor != self._wake:
+                        with self.lock:
                             again |= self._serve(descriptor, event)
+                            self._notify()
+                with self.lock:
                     now = time.monotonic()
                     due = self._initiator.expire(now)
                     self._notify()

@@ -244,15 +244,17 @@ class Gpu:
 
     def counters(self) -> dict[str, int]:
         """Return what was counted so far: transactions, and the sums over the ports of frames and drops by reason."""
-        with self._engine.lock:
-            total = Counter(self._counters)
-            for port in self._port_counters.values():
-                total.update(port)
+        total = Counter(self._counters)
+        for counters in self.port_counters().values():
+            total.update(counters)
         return dict(sorted(total.items()))
 
     def port_counters(self) -> dict[int, dict[str, int]]:
         """Return what each plane's port and link counted so far."""
         with self._engine.lock:
+            if not self._closed:
+                for port in self._ports.values():
+                    port.count_lost()
             return {plane: dict(sorted(counters.items())) for plane, counters in self._port_counters.items()}
 
     def close(self) -> None:

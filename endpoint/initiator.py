@@ -27,6 +27,11 @@ _LOAD_DATA: Final = int(LsuOpcode.LOAD_DATA)
 _ATOMIC_DATA: Final = int(LsuOpcode.ATOMIC_DATA)
 _REQUEST_VC: Final = int(Vc.REQUEST)
 
+_BURST: Final = 16
+_BURST_S: Final = 0.002
+"""At most so many requests per destination are sent again in so many seconds: what was lost together for want of room
+would be lost together again."""
+
 _RESPONSE_OF: Final[dict[int, int]] = {
     LsuOpcode.LOAD: _LOAD_DATA,
     LsuOpcode.STORE: int(LsuOpcode.ACK),
@@ -63,7 +68,20 @@ class _Request:
 class _Destination:
     """The requests to one GPU, and how long its answers take (RFC 6298, with Karn's rule)."""
 
-    __slots__ = ("backed_off", "dst", "next", "oldest", "rto", "rtt", "rtt_variation", "seed", "unfinished", "wanted")
+    __slots__ = (
+        "backed_off",
+        "burst",
+        "burst_end",
+        "dst",
+        "next",
+        "oldest",
+        "rto",
+        "rtt",
+        "rtt_variation",
+        "seed",
+        "unfinished",
+        "wanted",
+    )
 
     def __init__(self, dst: int, first: int, seed: int, rto: float) -> None:
         self.dst = dst
@@ -74,7 +92,8 @@ class _Destination:
         self.rto = rto
         self.rtt = -1.0
         self.rtt_variation = 0.0
-        self.backed_off = float("-inf")
+        self.backed_off = self.burst_end = float("-inf")
+        self.burst = 0
         self.wanted = False
         """Somebody waits for room in the window."""
 
@@ -222,6 +241,13 @@ class Initiator:
                 request.transfer.part_failed(
                     LsuTimeout(request.opcode, d.dst, request.address, request.length, request.key, detail)
                 )
+                continue
+            if now >= d.burst_end:
+                d.burst_end = now + _BURST_S
+                d.burst = 0
+            d.burst += 1
+            if d.burst > _BURST:
+                self._arm(d.burst_end, d, request)
                 continue
             if now >= d.backed_off + d.rto:  # once for all requests that were lost together
                 d.backed_off = now

@@ -26,7 +26,7 @@ class EndpointOptions:
     first_rto_s: float = 0.1
     """Time until an unanswered request is sent again, before any round trip was measured."""
 
-    min_rto_s: float = 0.03
+    min_rto_s: float = 0.05
     """Least time until an unanswered request is sent again. Well above a round trip (some 0.2 ms), as a busy machine
     delays a process by tens of milliseconds and a needless resend only adds to its load."""
 

@@ -23,6 +23,8 @@ from endpoint.errors import PortError
 _ETH_P_ALL: Final = 3
 _SOL_PACKET: Final = 263
 _PACKET_IGNORE_OUTGOING: Final = 23
+_PACKET_STATISTICS: Final = 6
+_TPACKET_STATS: Final = struct.Struct("II")  # packets, drops since the last reading
 _SO_RCVBUFFORCE: Final = 33
 _SIOCGIFMTU: Final = 0x8921
 _IFREQ: Final = struct.Struct("16si20x")
@@ -35,8 +37,9 @@ _GONE: Final = frozenset({errno.ENETDOWN, errno.ENXIO, errno.ENODEV, errno.ENETU
 class Port:
     """One interface, exclusively, without blocking.
 
-    `counters` gains: `rx_frames`, `rx_bytes`, `tx_frames`, `tx_bytes`, `tx_dropped_backlog`, `tx_dropped_down`,
-    `tx_dropped_error`. Raises PortError when the interface cannot be used as a port.
+    `counters` gains: `rx_frames`, `rx_bytes`, `rx_dropped_full` (the socket's buffer had no room), `tx_frames`,
+    `tx_bytes`, `tx_dropped_backlog`, `tx_dropped_down`, `tx_dropped_error`. Raises PortError when the interface
+    cannot be used as a port.
     """
 
     def __init__(self, iface: str, receive_buffer: int, counters: Counter[str]) -> None:
@@ -110,6 +113,13 @@ class Port:
                 self.counters["tx_frames"] += 1
                 self.counters["tx_bytes"] += len(backlog[0])
             backlog.popleft()
+
+    def count_lost(self) -> None:
+        """Add to the counters what the kernel dropped for want of room in the socket's buffer since the last call."""
+        raw = self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _TPACKET_STATS.size)
+        lost = _TPACKET_STATS.unpack(raw)[1]
+        if lost:
+            self.counters["rx_dropped_full"] += lost
 
     def close(self) -> None:
         """Give the interface back."""

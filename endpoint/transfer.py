@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from endpoint.fair_lock import FairLock
+
 T = TypeVar("T")
 
 
@@ -20,7 +22,7 @@ class Transfer(Generic[T]):
 
     __slots__ = ("_ended", "_error", "_finish", "_lock", "_remaining", "_started", "_values", "_waiters")
 
-    def __init__(self, lock: threading.Lock, parts: int, finish: Callable[[list[Any]], T]) -> None:
+    def __init__(self, lock: FairLock, parts: int, finish: Callable[[list[Any]], T]) -> None:
         self._lock = lock
         self._remaining = parts
         self._values: list[Any] = [None] * parts

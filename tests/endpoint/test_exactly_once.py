@@ -8,7 +8,6 @@ fits one order.
 from __future__ import annotations
 
 import heapq
-import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from hypothesis import strategies as st
 from codec.constants import REQUEST_WINDOW, LsuOpcode
 from codec.frames import end_to_end_seed, lsu_packet, oefh, parse_lsu
 from endpoint.errors import LsuTimeout
+from endpoint.fair_lock import FairLock
 from endpoint.initiator import Initiator
 from endpoint.memory import Memory
 from endpoint.options import EndpointOptions
@@ -62,7 +62,7 @@ class World:
         self.region = self.memory.register(64, KEY)
         self.target_counters: Counter[str] = Counter()
         self.target = Target(TARGET, self.memory, self.target_counters)
-        self.lock = threading.Lock()
+        self.lock = FairLock()
         self.start_source(1, first_request)
 
     def start_source(self, incarnation: int, first_request: int = 1) -> None:

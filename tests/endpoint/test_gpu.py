@@ -241,6 +241,22 @@ def test_window_of_one_and_largest(cable: tuple[str, str], gpus: Maker) -> None:
         assert gpu.load(peer, 0, 1 << 15) == b"".join(n.to_bytes(8, "little") for n in range(4096))
 
 
+def test_full_buffer_loses_frames_but_no_access(cable: tuple[str, str], gpus: Maker) -> None:
+    """Requests that the target's socket has no room for are counted there and sent again."""
+    a = gpus(1, {0: cable[0]}, options=EndpointOptions(window=512, linger_s=0))
+    b = gpus(2, {0: cable[1]}, options=EndpointOptions(receive_buffer=1 << 15, linger_s=0))
+    words = np.zeros(1, np.uint64)
+    b.register(words)
+    with b._engine.lock:  # b is busy with something else
+        transfers = [a.atomic_add_async(2, 0, 1) for _ in range(500)]
+        time.sleep(0.02)
+    assert sorted(transfer.result() for transfer in transfers) == list(range(500))
+    assert words[0] == 500
+    lost = b.counters()["rx_dropped_full"]
+    assert lost > 0
+    assert a.counters()["resent_requests"] >= lost
+
+
 def test_barrier(cable: tuple[str, str], gpus: Maker) -> None:
     a = gpus(1, {0: cable[0]}, peers=[1, 2])
     assert (a.rank, tuple(a.ranks)) == (0, (1, 2))
