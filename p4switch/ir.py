@@ -399,14 +399,61 @@ class State:
 
 
 @dataclass(frozen=True)
+class StructuredAnnotation:
+    """@name[a, b] or @name[k=v, ...]; values are int, bool or str."""
+
+    name: str
+    items: tuple[int | bool | str, ...] = ()
+    pairs: tuple[tuple[str, int | bool | str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Notes:
+    """Annotations for P4Info: texts as in the source ('@tag("x")') without those that P4Info shows otherwise."""
+
+    texts: tuple[str, ...] = ()
+    structured: tuple[StructuredAnnotation, ...] = ()
+    brief: str = ""
+    description: str = ""
+
+
+@dataclass(frozen=True)
 class Identity:
-    """What P4Info says of an object: fully qualified name, id, alias, annotations as in the source ('@name("x")')."""
+    """What P4Info says of an object: fully qualified name, id, alias, annotations. hidden: kept out of P4Info."""
 
     name: str
     id: int
     alias: str
-    annotations: tuple[str, ...] = ()
-    doc: str = ""
+    notes: Notes = Notes()
+    hidden: bool = False
+
+
+@dataclass(frozen=True)
+class TypeSpec:
+    """A type for P4Info's type_spec. kind: 'bit', 'int', 'varbit' (size: width), 'bool', 'error', 'tuple' (members),
+    'struct', 'header', 'header_union', 'enum', 'serializable_enum', 'new_type' (name), 'header_stack',
+    'header_union_stack' (name, size)."""
+
+    kind: str
+    size: int = 0
+    name: str = ""
+    members: tuple[TypeSpec, ...] = ()
+
+
+@dataclass(frozen=True)
+class NamedType:
+    """A named type that P4Info's type_info describes. kind as in TypeSpec; members of structs, headers and unions in
+    order; enums have names only, serializable ones values and a width; a new_type has an original type, or where it has
+    a @p4runtime_translation a uri and the width that the controller sees (0: a string)."""
+
+    kind: str
+    name: str
+    members: tuple[tuple[str, TypeSpec], ...] = ()
+    values: tuple[tuple[str, int], ...] = ()
+    width: int = 0
+    original: TypeSpec | None = None
+    uri: str = ""
+    notes: Notes = Notes()
 
 
 class MatchKind(StrEnum):
@@ -425,7 +472,8 @@ class Param:
     name: str
     type: Bits  # Bool parameters are lowered to Bits(1)
     id: int
-    annotations: tuple[str, ...] = ()
+    notes: Notes = Notes()
+    type_name: str = ""  # of a distinct type
 
 
 @dataclass(frozen=True)
@@ -454,8 +502,9 @@ class Key:
     match: MatchKind
     name: str  # control-plane name
     id: int  # 1, 2, ... without selector keys
-    width: int  # bits (Bool: 1)
-    annotations: tuple[str, ...] = ()
+    width: int  # bits (Bool: 1; enums and errors: 32, as an index)
+    notes: Notes = Notes()
+    type_name: str = ""  # of a distinct type
 
 
 @dataclass(frozen=True)
@@ -463,7 +512,7 @@ class TableAction:
     action: str  # Action.ir_name
     table_only: bool = False  # @tableonly
     default_only: bool = False  # @defaultonly
-    annotations: tuple[str, ...] = ()
+    notes: Notes = Notes()
 
 
 @dataclass(frozen=True)
@@ -512,6 +561,8 @@ class Register:
     identity: Identity
     element: Bits
     size: int
+    type_spec: TypeSpec | None = None
+    index_type_name: str = ""
 
 
 @dataclass(frozen=True)
@@ -523,6 +574,7 @@ class Counter:
     unit: str
     size: int = 0
     table: str | None = None
+    index_type_name: str = ""
 
 
 @dataclass(frozen=True)
@@ -532,6 +584,7 @@ class Meter:
     unit: str  # 'packets', 'bytes'
     size: int = 0
     table: str | None = None
+    index_type_name: str = ""
 
 
 @dataclass(frozen=True)
@@ -542,6 +595,7 @@ class ActionProfile:
     selector: bool
     hash_algorithm: str = ""
     hash_width: int = 0
+    max_group_size: int = 0
 
 
 @dataclass(frozen=True)
@@ -550,6 +604,7 @@ class Digest:
     identity: Identity
     fields: tuple[tuple[str, Type], ...]  # scalar leaves in order, dotted names
     type_name: str
+    type_spec: TypeSpec | None = None
 
 
 @dataclass(frozen=True)
@@ -559,15 +614,28 @@ class ValueSet:
     widths: tuple[int, ...]
     size: int
     matches: tuple[MatchKind, ...] = ()
+    names: tuple[str, ...] = ()  # of a struct's fields
+
+
+@dataclass(frozen=True)
+class ControllerField:
+    """A field of a controller header. hidden: in the packet, but not in P4Info."""
+
+    name: str
+    width: int
+    id: int
+    notes: Notes = Notes()
+    type_name: str = ""
+    hidden: bool = False
 
 
 @dataclass(frozen=True)
 class ControllerHeader:
-    """A header with @controller_header("packet_in" or "packet_out")."""
+    """A header with @controller_header("packet_in" or "packet_out"); its identity's name is that string."""
 
-    name: str
+    name: str  # of the header type
     identity: Identity
-    fields: tuple[tuple[str, int], ...]  # (name, width) in order; ids 1, 2, ...
+    fields: tuple[ControllerField, ...]  # in order
 
 
 # ---------------------------------------------------------------------------------------------------------- program
@@ -615,5 +683,8 @@ class Program:
     value_sets: tuple[ValueSet, ...] = ()
     controller_headers: tuple[ControllerHeader, ...] = ()
     field_lists: dict[int, tuple[Expr, ...]] = field(default_factory=dict)
-    annotations: tuple[tuple[str, str], ...] = ()  # of the package: ('name', 'basic.p4'), ('version', '1')
+    package: dict[str, str] = field(default_factory=dict)  # @pkginfo: 'name', 'version', 'organization', 'contact', 'url', 'arch'
+    package_notes: Notes = Notes()
+    named_types: tuple[NamedType, ...] = ()
+    has_type_info: bool = False  # whether p4c would write type_info, be it empty
     files: tuple[str, ...] = ()  # every source file that was read, for caches

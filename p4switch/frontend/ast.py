@@ -79,9 +79,12 @@ class Expr(Node):
 
 @dataclass(frozen=True, eq=False)
 class IntLit(Expr):
+    """An integer; text is how the control plane names it in keys: without width, its base kept."""
+
     value: int
     width: int | None = None
     signed: bool = False
+    text: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from typing import Any
 
 from p4switch import ir
 from p4switch.frontend.elaborate.objects import Named, annotation
-from p4switch.frontend.elaborate.tables import annotation_texts
+from p4switch.frontend.elaborate.notes import notes
 
 PREFIXES = {
     "action": 0x01,
@@ -28,7 +28,6 @@ PREFIXES = {
     "register": 0x16,
     "digest": 0x17,
 }
-_HIDDEN = ("name", "id", "hidden", "brief", "description")
 
 
 def jenkins_one_at_a_time(text: bytes) -> int:
@@ -49,8 +48,10 @@ def identify(objects: Iterable[Named]) -> None:
     ids = _ids(found)
     aliases = _aliases({o.name for o in found})
     for item in found:
-        annotations = tuple(a for a in item.annotations if a.name not in _HIDDEN)
-        identity = ir.Identity(item.name, ids[item.kind, item.name], aliases[item.name], annotation_texts(annotations))
+        without = ("max_group_size",) if item.kind == "action_profile" else ()
+        hidden = annotation(item.annotations, "hidden") is not None
+        shown = notes(item.annotations, without)
+        identity = ir.Identity(item.name, ids[item.kind, item.name], aliases[item.name], shown, hidden)
         value: Any = item.value
         item.value = replace(value, identity=identity)
 

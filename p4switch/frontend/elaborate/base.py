@@ -56,7 +56,8 @@ class ElaboratorBase:
     def capture(self) -> Iterator[list[ir.Stmt]]:
         """Collect the statements emitted inside in a list of their own."""
         saved = self.out
-        self.out = statements = []
+        statements: list[ir.Stmt] = []
+        self.out = statements
         try:
             yield statements
         finally:

@@ -7,9 +7,9 @@ from p4switch.frontend import ast
 from p4switch.frontend import types as ty
 from p4switch.frontend.elaborate.arguments import Passed
 from p4switch.frontend.elaborate.base import MAX_INLINE
-from p4switch.frontend.elaborate.objects import NOT_IDENTIFIED, control_plane_name
+from p4switch.frontend.elaborate.objects import NOT_IDENTIFIED, annotation, control_plane_name, text_of
 from p4switch.frontend.elaborate.scope import Frame, Scope
-from p4switch.frontend.elaborate.tables import Tables
+from p4switch.frontend.elaborate.tables import MATCH_KINDS, Tables
 from p4switch.frontend.elaborate.values import (
     ActionVal,
     BlockVal,
@@ -225,10 +225,22 @@ class Blocks(Tables):
                 f"value set of {element}",
                 "value sets hold bit<W>, int<W>, bool, or tuples and structs of those",
             )
-        value = ir.ValueSet(ir_name, NOT_IDENTIFIED, widths, size, (ir.MatchKind.EXACT,) * len(widths))
-        found = self.objects.add("value_set", full_name, node.annotations, value)
-        found.source_type = element
+        matches: tuple[ir.MatchKind, ...] = (ir.MatchKind.EXACT,) * len(widths)
+        names: tuple[str, ...] = ()
+        if isinstance(element, ty.Struct) and element.decl is not None:
+            names = tuple(f.name for f in element.decl.fields)
+            matches = tuple(self.value_set_match(f) for f in element.decl.fields)
+        value = ir.ValueSet(ir_name, NOT_IDENTIFIED, widths, size, matches, names)
+        self.objects.add("value_set", full_name, node.annotations, value)
         return ValueSetVal(node.name, ir_name, element)
+
+    def value_set_match(self, field: ast.FieldDecl) -> ir.MatchKind:
+        """@match(kind) on a field of a value set's struct; exact without it."""
+        found = annotation(field.annotations, "match")
+        kind = text_of(found) if found is not None else "exact"
+        if kind not in MATCH_KINDS:
+            self.fail(field.loc, f"@match({kind})", f"match kinds: {', '.join(MATCH_KINDS)}")
+        return MATCH_KINDS[kind]
 
     # -------------------------------------------------------------------------------------------------- application
 

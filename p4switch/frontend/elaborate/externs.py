@@ -7,8 +7,10 @@ from p4switch.frontend import ast
 from p4switch.frontend import types as ty
 from p4switch.frontend.elaborate.arguments import Arguments, Passed
 from p4switch.frontend.elaborate.base import boolean, const, numeric
+from p4switch.frontend.elaborate.notes import number_of
 from p4switch.frontend.elaborate.objects import NOT_IDENTIFIED, control_plane_name
 from p4switch.frontend.elaborate.scope import Scope
+from p4switch.frontend.elaborate.typeinfo import TypeInfo
 from p4switch.frontend.elaborate.values import (
     Aggregate,
     ExternVal,
@@ -68,6 +70,7 @@ class Externs(Arguments):
 
     def extern_function(self, decl: ast.FunctionDecl, node: ast.CallExpr) -> Operand:
         name = decl.name
+        self.extern_functions_called = True
         passed = self.evaluate(self.match(f"function '{name}'", decl.params, node.args, node.loc))
         scope = self.type_scope(decl, node.type_args, passed, node.loc, self.globals)
         if name == "static_assert":
@@ -199,12 +202,16 @@ class Externs(Arguments):
             name = self.digest_names[kind] = self.names.unique(kind.ir_name)
             annotations = kind.decl.annotations if kind.decl is not None else ()
             fields = tuple((n, t.ir) for n, t in ty.leaves(kind))
-            digest = ir.Digest(name, NOT_IDENTIFIED, fields, kind.name)
-            found = self.objects.add("digest", control_plane_name(kind.name, annotations, None), annotations, digest)
-            found.source_type = kind
+            digest = ir.Digest(name, NOT_IDENTIFIED, fields, kind.name, self.type_info.spec(kind))
+            shown = control_plane_name(kind.name, annotations, None)
+            if kind.kind == "tuple":
+                shown = f"digest_{sum(k.kind == 'tuple' for k in self.digest_names) - 1}"
+            self.objects.add("digest", shown, (), digest)
         return name
 
     digest_names: dict[ty.Struct, str]
+    type_info: TypeInfo
+    extern_functions_called = False
 
     # ------------------------------------------------------------------------------------------------------ methods
 
@@ -380,24 +387,19 @@ class Externs(Arguments):
                 lowered = element.ir
                 assert isinstance(lowered, ir.Bits)
                 size = self.count(args[0], "a register's size")
-                found = self.objects.add(
-                    "register", full_name, annotations, ir.Register(ir_name, NOT_IDENTIFIED, lowered, size)
-                )
-                found.source_type = kind.args[0]
-                if len(kind.args) > 1:
-                    found.index_type = kind.args[1]
+                index = self.type_info.mention(kind.args[1]) if len(kind.args) > 1 else ""
+                spec = self.type_info.spec(kind.args[0])
+                register = ir.Register(ir_name, NOT_IDENTIFIED, lowered, size, spec, index)
+                self.objects.add("register", full_name, annotations, register)
             elif not isinstance(element, ty.TypeVar) and element is not ty.UNKNOWN:
                 self.fail(loc, f"register of {element}", "registers hold bit<W>, int<W> or bool")
         elif extern in ("counter", "meter"):
             size = self.count(args[0], f"a {extern}'s size")
             unit = self.enum_member(args[1])
-            if extern == "counter":
-                value: object = ir.Counter(ir_name, NOT_IDENTIFIED, unit, size)
-            else:
-                value = ir.Meter(ir_name, NOT_IDENTIFIED, unit, size)
-            found = self.objects.add(extern, full_name, annotations, value)
-            if kind.args:
-                found.index_type = kind.args[0]
+            index = self.type_info.mention(kind.args[0]) if kind.args else ""
+            make = ir.Counter if extern == "counter" else ir.Meter
+            value = make(ir_name, NOT_IDENTIFIED, unit, size, None, index)
+            self.objects.add(extern, full_name, annotations, value)
         elif extern == "direct_counter":
             unit = self.enum_member(args[0])
             self.objects.add("direct_counter", full_name, annotations, ir.Counter(ir_name, NOT_IDENTIFIED, unit))
@@ -412,7 +414,8 @@ class Externs(Arguments):
             algorithm = self.enum_member(args[0])
             size = self.count(args[1], "an action selector's size")
             width = self.count(args[2], "an action selector's output width")
-            profile = ir.ActionProfile(ir_name, NOT_IDENTIFIED, size, True, algorithm, width)
+            group_size = number_of(annotations, "max_group_size") or 0
+            profile = ir.ActionProfile(ir_name, NOT_IDENTIFIED, size, True, algorithm, width, group_size)
             self.objects.add("action_profile", full_name, annotations, profile)
         elif extern != "Checksum16":
             self.fail(loc, f"extern object '{extern}' is not part of v1model", "see v1model.p4 for what there is")

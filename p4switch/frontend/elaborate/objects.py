@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from p4switch import ir
 from p4switch.frontend import ast
-from p4switch.frontend import types as ty
 
 NOT_IDENTIFIED = ir.Identity("", 0, "")
 
@@ -19,10 +18,6 @@ class Named:
     name: str
     annotations: tuple[ast.Annotation, ...]
     value: object  # the IR object, its identity still empty
-    source_type: ty.Type | None = None  # of a register's cells or a digest's data, as written
-    param_types: dict[str, ty.Type] = field(default_factory=dict)  # of an action
-    key_types: list[ty.Type] = field(default_factory=list)  # of a table
-    index_type: ty.Type | None = None  # of a register's, counter's or meter's index where the program chose it
 
 
 @dataclass

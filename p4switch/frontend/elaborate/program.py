@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from p4switch import ir
 from p4switch.frontend import ast
 from p4switch.frontend import types as ty
+from p4switch.frontend.elaborate.notes import field_ids, notes
 from p4switch.frontend.elaborate.objects import NOT_IDENTIFIED, Named, Objects, annotation, control_plane_name, text_of
 from p4switch.frontend.elaborate.parsers import Parsers
 from p4switch.frontend.elaborate.scope import Block, Frame, Scope
@@ -34,6 +36,18 @@ _BLOCKS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("deparser", ("packet", "hdr")),
 )
 _ORIGIN = Loc("", 0, 0)
+_PACKAGE_FIELDS = ("name", "version", "organization", "contact", "url", "arch")
+# Objects for which p4c writes type_info, even if it stays empty.
+_WITH_TYPES = (
+    "table",
+    "register",
+    "counter",
+    "meter",
+    "action_profile",
+    "direct_counter",
+    "direct_meter",
+    "controller_header",
+)
 
 
 class Elaborator(Parsers):
@@ -330,7 +344,7 @@ class Elaborator(Parsers):
         for item in self.objects.named:
             by_kind.setdefault(item.kind, []).append(item)
 
-        def values(*kinds: str) -> tuple:  # type: ignore[type-arg]
+        def values(*kinds: str) -> tuple[Any, ...]:
             return tuple(item.value for kind in kinds for item in by_kind.get(kind, ()))
 
         main = next(d for d in program.declarations if isinstance(d, ast.Instantiation) and d.name == "main")
@@ -359,7 +373,10 @@ class Elaborator(Parsers):
             value_sets=values("value_set"),
             controller_headers=values("controller_header"),
             field_lists=self.field_lists(),
-            annotations=package_annotations(main),
+            package=package_info(main),
+            package_notes=notes(main.annotations, ("pkginfo",), ("pkginfo",)),
+            named_types=tuple(self.type_info.named.values()),
+            has_type_info=self.extern_functions_called or any(k in by_kind for k in _WITH_TYPES),
             files=files,
         )
 
@@ -391,11 +408,24 @@ class Elaborator(Parsers):
             value = self.globals.find(decl.name)
             if not isinstance(value, TypeVal) or not isinstance(value.type, ty.Struct):
                 continue
-            fields = tuple((n, t.bit_width() or 0) for n, t in value.type.fields.items())
-            name = text_of(found)
-            header = ir.ControllerHeader(decl.name, NOT_IDENTIFIED, fields)
-            item = self.objects.add("controller_header", name, decl.annotations, header)
-            item.source_type = value.type
+            header = ir.ControllerHeader(decl.name, NOT_IDENTIFIED, self.controller_fields(value.type, decl))
+            self.objects.add("controller_header", text_of(found), decl.annotations, header)
+
+    def controller_fields(self, kind: ty.Struct, decl: ast.StructDecl) -> tuple[ir.ControllerField, ...]:
+        own = {f.name: f.annotations for f in decl.fields}
+        parts = [(n, t, own.get(n, ())) for n, t in ty.leaves(kind)]
+        numbers = field_ids([a for _, _, a in parts])
+        return tuple(
+            ir.ControllerField(
+                control_plane_name(name, annotations, None),
+                part.bit_width() or 0,
+                number,
+                notes(annotations),
+                self.type_info.mention(part),
+                annotation(annotations, "hidden") is not None,
+            )
+            for (name, part, annotations), number in zip(parts, numbers, strict=True)
+        )
 
     def field_lists(self) -> dict[int, tuple[ir.Expr, ...]]:
         """Collect the fields of the metadata that carry @field_list, by list number."""
@@ -448,9 +478,20 @@ def names_type(decl: ast.Decl) -> bool:
     return not isinstance(decl, ast.ConstDecl | ast.FunctionDecl | ast.ActionDecl | ast.Instantiation)
 
 
-def package_annotations(main: ast.Instantiation) -> tuple[tuple[str, str], ...]:
-    """Give the package's annotations as P4Info's pkg_info has them."""
-    return tuple((a.name, text_of(a)) for a in main.annotations)
+def package_info(main: ast.Instantiation) -> dict[str, str]:
+    """Read @pkginfo(name="x", version="1")."""
+    info = {"arch": "v1model"}
+    for found in main.annotations:
+        if found.name != "pkginfo":
+            continue
+        pairs = [(key, value) for key, value in found.pairs]
+        for key, value in pairs:
+            if key not in _PACKAGE_FIELDS:
+                continue
+            if not isinstance(value, ast.StringLit):
+                raise Failure(value.loc, f"'{key}' in @pkginfo must be a string")
+            info[key] = value.value
+    return info
 
 
 def elaborate(program: ast.Program, source: str, files: tuple[str, ...], errors: ErrorList) -> ir.Program | None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from p4switch import ir
 from p4switch.frontend import ast
 from p4switch.frontend import types as ty
 from p4switch.frontend.elaborate.arguments import Passed
 from p4switch.frontend.elaborate.base import numeric
-from p4switch.frontend.elaborate.entries import Entries
-from p4switch.frontend.elaborate.key_names import key_name
+from p4switch.frontend.elaborate.key_names import KeyNames
+from p4switch.frontend.elaborate.notes import field_ids, notes
 from p4switch.frontend.elaborate.objects import NOT_IDENTIFIED, annotation, control_plane_name, text_of
 from p4switch.frontend.elaborate.scope import Block, Frame, Scope
+from p4switch.frontend.elaborate.typeinfo import TypeInfo
 from p4switch.frontend.elaborate.values import ActionVal, ExternVal, Operand, TableVal, UnknownVal, Value
 from p4switch.frontend.errors import Failure, did_you_mean
 
@@ -31,12 +34,13 @@ DEFAULT_SIZE = 1024
 MATCH_KINDS = {k.value: k for k in ir.MatchKind}
 
 
-class Tables(Entries):
+class Tables(KeyNames):
     """Makes ir.Table and ir.Action objects."""
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)
         self._actions: dict[tuple[int, int], str] = {}
+        self.type_info = TypeInfo()
 
     # ------------------------------------------------------------------------------------------------------ actions
 
@@ -50,8 +54,7 @@ class Tables(Entries):
         ir_name = self.names.unique(full_name.replace(".", "_"))
         self._actions[key] = ir_name
         value = self.action_body(action, bound, ir_name)
-        found = self.objects.add("action", full_name, action.decl.annotations, value)
-        found.param_types = {p.name: self.param_type(p, action.scope) for p in action.decl.params if not p.direction}
+        self.objects.add("action", full_name, action.decl.annotations, value)
         return ir_name
 
     def param_type(self, param: ast.Parameter, scope: Scope) -> ty.Type:
@@ -71,10 +74,10 @@ class Tables(Entries):
         try:
             with self.capture() as body:
                 copies = self.bind([b for b in bound if b.param.direction], action.scope, scope.names, False)
-                for param in decl.params:
-                    if not param.direction:
-                        with self.collecting():
-                            params.append(self.action_param(param, len(params) + 1, scope, action.scope))
+                data = [p for p in decl.params if not p.direction]
+                for param, number in zip(data, field_ids([p.annotations for p in data]), strict=True):
+                    with self.collecting():
+                        params.append(self.action_param(param, number, scope, action.scope))
                 self.run_body(decl, frame, scope, decl.loc)
                 self.out.extend(ir.Assign(decl.loc, target.expr, copy.expr) for target, copy in copies)
         finally:
@@ -99,12 +102,8 @@ class Tables(Entries):
             hint = "action data is bit<W>, int<W>, bool or a serializable enum"
             self.fail(param.loc, f"action parameter '{param.name}' of type {kind} cannot come from a table", hint)
         assert isinstance(lowered, ir.Bits)
-        found = annotation(param.annotations, "id")
-        if found is not None and found.tokens and found.tokens[0][1].isdigit():
-            number = int(found.tokens[0][1])
-        name = annotation(param.annotations, "name")
-        del name  # @name on action parameters does not rename them in P4Info
-        return ir.Param(param.name, lowered, number, annotation_texts(param.annotations))
+        name = control_plane_name(param.name, param.annotations, None)
+        return ir.Param(name, lowered, number, notes(param.annotations), self.type_info.mention(kind))
 
     def action_ref(self, ref: ast.ActionRef) -> tuple[ActionVal, list[Passed]]:
         """Resolve one element of a table's action list; directional parameters are bound here."""
@@ -133,6 +132,9 @@ class Tables(Entries):
             with self.collecting():
                 kind = self.key(table, element, keys)
                 key_types.append(kind)
+        numbers = field_ids([k.annotations for k in node.keys])
+        if len(keys) == len(node.keys):
+            keys = [replace(k, id=n) for k, n in zip(keys, numbers, strict=True)]
         actions: list[ir.TableAction] = []
         refs: dict[str, ActionVal] = {}
         if not node.has_actions:
@@ -150,7 +152,7 @@ class Tables(Entries):
                         name,
                         annotation(ref.annotations, "tableonly") is not None,
                         annotation(ref.annotations, "defaultonly") is not None,
-                        annotation_texts(ref.annotations),
+                        notes(ref.annotations),
                     )
                 )
         properties = self.properties(node)
@@ -182,8 +184,7 @@ class Tables(Entries):
             implementation=self.implementation(properties, full_name),
             support_timeout=self.flag(properties, "support_timeout", False),
         )
-        found = self.objects.add("table", full_name, node.annotations, value)
-        found.key_types = key_types
+        self.objects.add("table", full_name, node.annotations, value)
         return table
 
     def key(self, table: TableVal, element: ast.KeyElement, keys: list[ir.Key]) -> ty.Type:
@@ -216,13 +217,8 @@ class Tables(Entries):
             table.key_statements.extend([*statements, ir.Assign(element.loc, copy.expr, expr)])
             expr = copy.expr
         found = annotation(element.annotations, "name")
-        name = text_of(found) if found is not None else key_name(element.expr, self.fail)
-        selectors = sum(k.match is ir.MatchKind.SELECTOR for k in keys)
-        number = len(keys) - selectors + 1
-        explicit = annotation(element.annotations, "id")
-        if explicit is not None and explicit.tokens and explicit.tokens[0][1].isdigit():
-            number = int(explicit.tokens[0][1])
-        keys.append(ir.Key(expr, match, name, number, width, annotation_texts(element.annotations)))
+        name = text_of(found) if found is not None else self.key_name(element.expr)
+        keys.append(ir.Key(expr, match, name, 0, width, notes(element.annotations), self.type_info.mention(kind)))
         return kind
 
     def properties(self, node: ast.TableDecl) -> dict[str, ast.Property]:
@@ -256,7 +252,7 @@ class Tables(Entries):
                 refs["NoAction"] = no_action
                 name = self.table_action(no_action, [])
                 table.action_names.append("NoAction")
-                actions.append(ir.TableAction(name, False, True, ("@defaultonly()",)))
+                actions.append(ir.TableAction(name, False, True, ir.Notes(("@defaultonly",))))
             return actions[table.action_names.index("NoAction")].action, (), False
         try:
             name, args = self.action_expression(given.value, refs, node.name)
@@ -336,14 +332,3 @@ class Tables(Entries):
                 self.fail(given.loc, f"property '{name}' must be true or false")
             return bool(value)
         return default
-
-
-def annotation_texts(annotations: tuple[ast.Annotation, ...]) -> tuple[str, ...]:
-    """Write annotations as P4Info carries them."""
-    return tuple(annotation_text(a) for a in annotations)
-
-
-def annotation_text(found: ast.Annotation) -> str:
-    if not found.has_body:
-        return f"@{found.name}()"
-    return f"@{found.name}({''.join(text for _, text in found.tokens)})"

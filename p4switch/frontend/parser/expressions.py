@@ -214,8 +214,10 @@ class ExpressionParser(ParserBase):
             self.advance()
             return ast.Name(loc, text)
         if kind == "INT":
-            value, width, signed = parse_int(self.advance(), loc)
-            return ast.IntLit(loc, value, width, signed)
+            literal = self.advance()
+            value, width, signed = parse_int(literal, loc)
+            text = hex(value) if "0x" in literal or "0X" in literal else str(value)
+            return ast.IntLit(loc, value, width, signed, text)
         if kind in ("true", "false"):
             return ast.BoolLit(loc, self.advance() == "true")
         if kind == "STR":
