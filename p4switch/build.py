@@ -169,7 +169,8 @@ def _compiler_key() -> str:
 def _compile(path: Path, include_dirs: Sequence[Path], defines: dict[str, str]) -> tuple[Container, list[Path]]:
     """Run the front end and the emitter; also give the files that were read."""
     from p4switch.emit import EmitError, emit_c
-    from p4switch.frontend import CompileError, Diagnostic, compile_p4, p4info_of
+    from p4switch.frontend import CompileError, Diagnostic, compile_p4
+    from p4switch.p4info import p4info_of
 
     program = compile_p4(path, include_dirs, defines)
     try:
