@@ -17,7 +17,9 @@ DROP_ACTION, TO_PORT, WIDE = range(0x01000001, 0x01000004)
 CPU, EVENT = 510, 507
 
 
-def frame(ingress: int = 0, egress: int = 0, args: tuple[int, int] = (0, 0), port: int = 2, payload: bytes = b"") -> bytes:
+def frame(
+    ingress: int = 0, egress: int = 0, args: tuple[int, int] = (0, 0), port: int = 2, payload: bytes = b""
+) -> bytes:
     """A frame for verbs.c: what ingress and egress are to do, their arguments, the egress port."""
     return bytes((ingress, egress, *args)) + port.to_bytes(2, "big") + bytes(10) + payload
 
