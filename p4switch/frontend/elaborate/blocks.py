@@ -25,6 +25,9 @@ from p4switch.frontend.errors import Failure
 from p4switch.ir import Loc
 
 
+_BODY = 1 << 20  # position of what the body of a block makes, behind all members
+
+
 class Blocks(Tables):
     """Makes instances and inlines the application of controls."""
 
@@ -121,7 +124,7 @@ class Blocks(Tables):
         passed = self.constructor_args(f"constructor of {decl.name}", decl.ctor_params, args, kind, loc)
         values = {p.param.name: p.value for p in passed if p.value is not None}
         calls = self.applied.count(name)
-        return BlockVal(kind, decl, name, full_name, values, loc, calls=max(calls, 1))
+        return BlockVal(kind, decl, name, full_name, values, loc, calls=max(calls, 1), position=self.objects.position)
 
     def package_instance(
         self, kind: ty.Callable, decl: ast.PackageDecl, args: tuple[ast.Argument, ...], name: str, loc: Loc
@@ -179,11 +182,13 @@ class Blocks(Tables):
         self.prefix, self.applied = block.prefix, decl.applied
         try:
             with self.scoped(inner):
-                for member in decl.locals:
+                for i, member in enumerate(decl.locals):
+                    self.objects.position = (*block.position, i + 1)
                     with self.collecting():
                         self.member_decl(member)
         finally:
             self.prefix, self.applied = saved
+            self.objects.position = (*block.position, _BODY)
         return inner
 
     def member_decl(self, node: ast.Decl) -> None:
@@ -203,7 +208,7 @@ class Blocks(Tables):
         if isinstance(node, ast.Instantiation):
             return self.instantiation(node)
         if isinstance(node, ast.ActionDecl):
-            return ActionVal(node, self.scope, self.prefix)
+            return ActionVal(node, self.scope, self.prefix, self.objects.position)
         if isinstance(node, ast.TableDecl):
             return self.table_decl(node, self.prefix)
         if isinstance(node, ast.ValueSetDecl):
@@ -251,7 +256,12 @@ class Blocks(Tables):
         operand = self.instance(kind, decl, (), decl.name, prefix, (), node.loc)
         assert isinstance(operand, BlockVal)
         operand.calls = 1
+        # p4c puts the instances of direct applications in front of all other members.
+        operand.position = (*operand.position[:-1], 0, self.anonymous_count)
+        self.anonymous_count += 1
         return operand
+
+    anonymous_count = 0
 
     def apply_block(self, block: BlockVal, node: ast.CallExpr) -> Operand:
         decl = block.decl

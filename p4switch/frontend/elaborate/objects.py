@@ -18,17 +18,32 @@ class Named:
     name: str
     annotations: tuple[ast.Annotation, ...]
     value: object  # the IR object, its identity still empty
+    position: tuple[int, ...] = ()
+
+
+# First element of positions: global objects, those inside the package's blocks.
+GLOBAL, IN_BLOCK = 0, 1
 
 
 @dataclass
 class Objects:
-    """All objects in order of discovery; ir.Program's fields are made from them at the end."""
+    """All objects; ir.Program's fields are made from them at the end, ordered by position.
+
+    position: where the declaration that is elaborated stands, once all blocks are inlined: (IN_BLOCK, number of the
+    block, number of the member in it, number of the member in that one, ...)."""
 
     named: list[Named] = field(default_factory=list)
-    action_names: dict[str, str] = field(default_factory=dict)
+    position: tuple[int, ...] = (GLOBAL,)
 
-    def add(self, kind: str, name: str, annotations: tuple[ast.Annotation, ...], value: object) -> Named:
-        found = Named(kind, name, annotations, value)
+    def add(
+        self,
+        kind: str,
+        name: str,
+        annotations: tuple[ast.Annotation, ...],
+        value: object,
+        position: tuple[int, ...] | None = None,
+    ) -> Named:
+        found = Named(kind, name, annotations, value, self.position if position is None else position)
         self.named.append(found)
         return found
 

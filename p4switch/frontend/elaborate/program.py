@@ -9,7 +9,16 @@ from p4switch import ir
 from p4switch.frontend import ast
 from p4switch.frontend import types as ty
 from p4switch.frontend.elaborate.notes import field_ids, notes
-from p4switch.frontend.elaborate.objects import NOT_IDENTIFIED, Named, Objects, annotation, control_plane_name, text_of
+from p4switch.frontend.elaborate.objects import (
+    GLOBAL,
+    IN_BLOCK,
+    NOT_IDENTIFIED,
+    Named,
+    Objects,
+    annotation,
+    control_plane_name,
+    text_of,
+)
 from p4switch.frontend.elaborate.parsers import Parsers
 from p4switch.frontend.elaborate.scope import Block, Frame, Scope
 from p4switch.frontend.elaborate.values import (
@@ -65,7 +74,8 @@ class Elaborator(Parsers):
     def run(self, program: ast.Program, source: str, files: tuple[str, ...]) -> ir.Program | None:
         """Elaborate; None when there are errors, which are in `errors` then."""
         self.reserve_names(program)
-        for decl in program.declarations:
+        for i, decl in enumerate(program.declarations):
+            self.objects.position = (GLOBAL, i)
             with self.collecting():
                 self.global_decl(decl)
         with self.collecting():
@@ -176,9 +186,10 @@ class Elaborator(Parsers):
                 self.fail(
                     self.main.loc, f"argument '{param.name}' of V1Switch must be a parser or control, found {what}"
                 )
-        for (kind, roots), param in zip(_BLOCKS, self.main.decl.params, strict=True):
+        for i, ((kind, roots), param) in enumerate(zip(_BLOCKS, self.main.decl.params, strict=True)):
             value = self.main.args[param.name]
             if isinstance(value, BlockVal):
+                value.position = (IN_BLOCK, i)
                 with self.collecting():
                     self.main_block(kind, roots, value, param)
 
@@ -339,6 +350,7 @@ class Elaborator(Parsers):
         assert isinstance(headers, ty.Struct) and isinstance(meta, ty.Struct)
         self.attach_direct_objects()
         self.controller_headers(program)
+        self.order_objects()
         identify(self.objects.named)
         by_kind: dict[str, list[Named]] = {}
         for item in self.objects.named:
@@ -399,6 +411,33 @@ class Elaborator(Parsers):
         # A direct object without a table counts nothing and has no place in P4Info.
         unowned = {id(i) for i in self.objects.named if i.kind.startswith("direct_") and i.value.table is None}  # type: ignore[attr-defined]
         self.objects.named = [i for i in self.objects.named if id(i) not in unowned]
+
+    def order_objects(self) -> None:
+        """Drop tables that are never applied, and actions that no other table runs; put the rest in p4c's order."""
+        applied: set[str] = set()
+        for block in self.blocks.values():
+            if isinstance(block, ir.ControlBlock):
+                applied_tables(block.body, applied)
+        kept: list[Named] = []
+        used: set[str] = set()
+        for item in self.objects.named:
+            if isinstance(item.value, ir.Table):
+                if item.value.ir_name not in applied:
+                    continue
+                used.update(a.action for a in item.value.actions)
+            kept.append(item)
+        kept = [i for i in kept if not isinstance(i.value, ir.Action) or i.value.ir_name in used]
+        kept.sort(key=lambda i: i.position)
+        # Top-level actions come first in the first block whose tables run them, in the order of those tables.
+        top = {i.value.ir_name: i for i in kept if isinstance(i.value, ir.Action) and i.value.ir_name in self.top_level}
+        for item in list(kept):
+            if isinstance(item.value, ir.Table):
+                for reference in item.value.actions:
+                    action = top.pop(reference.action, None)
+                    if action is not None:
+                        action.position = (*item.position[:2], -1)
+        kept.sort(key=lambda i: i.position)
+        self.objects.named = kept
 
     def controller_headers(self, program: ast.Program) -> None:
         for decl in program.declarations:
@@ -476,6 +515,21 @@ PARAMS = {
 
 def names_type(decl: ast.Decl) -> bool:
     return not isinstance(decl, ast.ConstDecl | ast.FunctionDecl | ast.ActionDecl | ast.Instantiation)
+
+
+def applied_tables(body: tuple[ir.Stmt, ...], found: set[str]) -> None:
+    """Collect the tables that statements apply."""
+    for statement in body:
+        if isinstance(statement, ir.ApplyTable):
+            found.add(statement.table)
+        elif isinstance(statement, ir.If):
+            applied_tables(statement.then, found)
+            applied_tables(statement.otherwise, found)
+        elif isinstance(statement, ir.Switch):
+            for case in statement.cases:
+                applied_tables(case.body, found)
+        elif isinstance(statement, ir.Scope | ir.Loop):
+            applied_tables(statement.body, found)
 
 
 def package_info(main: ast.Instantiation) -> dict[str, str]:

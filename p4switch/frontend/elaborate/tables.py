@@ -41,6 +41,7 @@ class Tables(KeyNames):
         super().__init__(*args)
         self._actions: dict[tuple[int, int], str] = {}
         self.type_info = TypeInfo()
+        self.top_level: set[str] = set()  # IR names of actions that are declared outside of controls
 
     # ------------------------------------------------------------------------------------------------------ actions
 
@@ -54,7 +55,10 @@ class Tables(KeyNames):
         ir_name = self.names.unique(full_name.replace(".", "_"))
         self._actions[key] = ir_name
         value = self.action_body(action, bound, ir_name)
-        self.objects.add("action", full_name, action.decl.annotations, value)
+        position = action.position
+        if action.prefix is None:
+            self.top_level.add(ir_name)
+        self.objects.add("action", full_name, action.decl.annotations, value, position)
         return ir_name
 
     def param_type(self, param: ast.Parameter, scope: Scope) -> ty.Type:

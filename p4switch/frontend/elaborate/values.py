@@ -165,6 +165,7 @@ class ActionVal(Operand):
     decl: ast.ActionDecl
     scope: Scope
     prefix: str | None
+    position: tuple[int, ...] = ()
     type: ty.Type = field(default_factory=lambda: ty.Special("action"))
 
     @property
@@ -252,6 +253,7 @@ class BlockVal(Operand):
     loc: ir.Loc
     scope: Scope | None = None
     calls: int = 1
+    position: tuple[int, ...] = ()
     params: dict[str, Operand] | None = None
 
     @property
