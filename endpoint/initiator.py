@@ -179,7 +179,7 @@ class Initiator:
         request.first_sent = now
         request.deadline = deadline
         d.unfinished[number] = request
-        self._arm(now + d.rto, d, request)
+        self._arm(now + _patience(d.rto, deadline - now), d, request)
         self._transmit(self._paths.plane(dst, entropy, 0), request.packet)
 
     def handle(self, now: float, response: Lsu) -> None:
@@ -254,7 +254,7 @@ class Initiator:
                 d.rto = min(2 * d.rto, self._options.max_rto_s)
             request.attempts += 1
             self._counters["resent_requests"] += 1
-            self._arm(now + d.rto, d, request)
+            self._arm(now + _patience(d.rto, request.deadline - now), d, request)
             entropy = None if self._options.ordered else request.number & 0xFF
             self._transmit(self._paths.plane(d.dst, entropy, request.attempts), request.packet)
         return timers[0][0] if timers else None
@@ -286,3 +286,8 @@ class Initiator:
         if d.wanted and len(unfinished) <= self._options.window * 3 // 4 and self.has_room(d.dst):
             d.wanted = False
             self.room_made = True
+
+
+def _patience(rto: float, left: float) -> float:
+    """Return how long to wait for an answer before asking again: less than the RTO where little time is left to try."""
+    return min(rto, max(left / 3, 0.01))

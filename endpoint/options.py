@@ -23,10 +23,10 @@ class EndpointOptions:
     """False: requests are spread over all planes, and over equal paths within a plane, and may overtake each other (F
     = 1 in the OEFH). True: all requests to a destination take one plane and one path (F = 0)."""
 
-    first_rto_s: float = 0.1
+    first_rto_s: float = 0.25
     """Time until an unanswered request is sent again, before any round trip was measured."""
 
-    min_rto_s: float = 0.05
+    min_rto_s: float = 0.1
     """Least time until an unanswered request is sent again. Well above a round trip (some 0.2 ms), as a busy machine
     delays a process by tens of milliseconds and a needless resend only adds to its load."""
 

@@ -189,7 +189,7 @@ def test_regions_are_checked(pair: tuple[Gpu, Gpu]) -> None:
 def test_silent_peer_times_out(cable: tuple[str, str], gpus: Maker) -> None:
     a = gpus(1, {0: cable[0]}, options=EndpointOptions(timeout_s=0.3, linger_s=0))
     start = time.monotonic()
-    with pytest.raises(LsuTimeout, match=r"no answer in 0\.\d s after 2 tries; is GPU 9 running\?"):
+    with pytest.raises(LsuTimeout, match=r"no answer in 0\.\d s after \d tries; is GPU 9 running\?"):
         a.load(9, 0, 8)
     assert 0.25 < time.monotonic() - start < 1.0
     assert a.counters()["timed_out_requests"] == 1
