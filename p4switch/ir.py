@@ -497,6 +497,14 @@ class Action:
 
 
 @dataclass(frozen=True)
+class ActionInfo:
+    """An action as P4Info lists it, also one that is only called directly and exists inlined alone."""
+
+    identity: Identity
+    params: tuple[Param, ...]
+
+
+@dataclass(frozen=True)
 class Key:
     expr: Expr  # evaluated before the lookup
     match: MatchKind
@@ -631,10 +639,11 @@ class ControllerField:
 
 @dataclass(frozen=True)
 class ControllerHeader:
-    """A header with @controller_header("packet_in" or "packet_out"); its identity's name is that string."""
+    """A header type with @controller_header("packet_in" or "packet_out")."""
 
     name: str  # of the header type
-    identity: Identity
+    identity: Identity  # of the header type
+    controller_name: str  # "packet_in" or "packet_out"
     fields: tuple[ControllerField, ...]  # in order
 
 
@@ -685,6 +694,7 @@ class Program:
     field_lists: dict[int, tuple[Expr, ...]] = field(default_factory=dict)
     package: dict[str, str] = field(default_factory=dict)  # @pkginfo: 'name', 'version', 'organization', 'contact', 'url', 'arch'
     package_notes: Notes = Notes()
+    action_infos: tuple[ActionInfo, ...] = ()  # P4Info's actions, in its order; `actions` are those that tables run
     named_types: tuple[NamedType, ...] = ()
     has_type_info: bool = False  # whether p4c would write type_info, be it empty
     files: tuple[str, ...] = ()  # every source file that was read, for caches

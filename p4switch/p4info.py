@@ -115,12 +115,9 @@ class _Builder:
             message.idle_timeout_behavior = pb.Table.NOTIFY_CONTROL
 
     def add_actions(self) -> None:
-        """Add each action once, however often it was bound."""
-        seen: set[int] = set()
-        for action in self.program.actions:
-            if action.identity.id in seen or action.identity.hidden:
+        for action in self.program.action_infos:
+            if action.identity.hidden:
                 continue
-            seen.add(action.identity.id)
             message = self.info.actions.add()
             _preamble(message, action.identity)
             for param in action.params:
@@ -166,7 +163,8 @@ class _Builder:
     def controller_header(self, header: ir.ControllerHeader) -> None:
         message = self.info.controller_packet_metadata.add()
         _preamble(message, header.identity)
-        message.preamble.name = message.preamble.alias = header.identity.name
+        # The id is that of the header's type, the name is the controller's.
+        message.preamble.name = message.preamble.alias = header.controller_name
         for item in header.fields:
             if item.hidden:
                 continue

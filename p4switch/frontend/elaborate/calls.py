@@ -38,6 +38,9 @@ class Calls(Externs):
     def anonymous_block(self, kind: ty.Callable, node: ast.CallExpr) -> BlockVal:
         raise NotImplementedError  # given by Controls
 
+    def mention_action(self, action: ActionVal) -> None:
+        raise NotImplementedError  # given by Tables
+
     def construct(self, kind: ty.Type, decl: ast.Decl | None, node: ast.CallExpr) -> Operand:
         raise NotImplementedError  # given by Controls
 
@@ -156,6 +159,7 @@ class Calls(Externs):
                 "actions are called from controls and actions",
             )
         passed = self.evaluate(self.match(callee.what, callee.decl.params, node.args, node.loc))
+        self.mention_action(callee)
         return self.inline(callee.decl, passed, callee.scope, node.loc, "action", by_reference=False)
 
     # ------------------------------------------------------------------------------------------------------ methods

@@ -375,7 +375,8 @@ class Elaborator(Parsers):
             egress=self.blocks["egress"],  # type: ignore[arg-type]
             compute=self.blocks["compute"],  # type: ignore[arg-type]
             deparser=self.blocks["deparser"],  # type: ignore[arg-type]
-            actions=values("action"),
+            actions=tuple(a for a in values("action") if isinstance(a, ir.Action)),
+            action_infos=action_infos(values("action")),
             tables=values("table"),
             registers=values("register"),
             counters=values("counter", "direct_counter"),
@@ -447,8 +448,10 @@ class Elaborator(Parsers):
             value = self.globals.find(decl.name)
             if not isinstance(value, TypeVal) or not isinstance(value.type, ty.Struct):
                 continue
-            header = ir.ControllerHeader(decl.name, NOT_IDENTIFIED, self.controller_fields(value.type, decl))
-            self.objects.add("controller_header", text_of(found), decl.annotations, header)
+            fields = self.controller_fields(value.type, decl)
+            header = ir.ControllerHeader(decl.name, NOT_IDENTIFIED, text_of(found), fields)
+            name = control_plane_name(decl.name, decl.annotations, None)
+            self.objects.add("controller_header", name, decl.annotations, header)
 
     def controller_fields(self, kind: ty.Struct, decl: ast.StructDecl) -> tuple[ir.ControllerField, ...]:
         own = {f.name: f.annotations for f in decl.fields}
@@ -530,6 +533,14 @@ def applied_tables(body: tuple[ir.Stmt, ...], found: set[str]) -> None:
                 applied_tables(case.body, found)
         elif isinstance(statement, ir.Scope | ir.Loop):
             applied_tables(statement.body, found)
+
+
+def action_infos(actions: tuple[ir.Action | ir.ActionInfo, ...]) -> tuple[ir.ActionInfo, ...]:
+    """Give each action once, however often it was bound or called."""
+    found: dict[int, ir.ActionInfo] = {}
+    for action in actions:
+        found.setdefault(action.identity.id, ir.ActionInfo(action.identity, action.params))
+    return tuple(found.values())
 
 
 def package_info(main: ast.Instantiation) -> dict[str, str]:

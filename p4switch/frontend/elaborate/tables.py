@@ -40,6 +40,7 @@ class Tables(KeyNames):
     def __init__(self, *args: object) -> None:
         super().__init__(*args)
         self._actions: dict[tuple[int, int], str] = {}
+        self._called: set[tuple[int, int]] = set()
         self.type_info = TypeInfo()
         self.top_level: set[str] = set()  # IR names of actions that are declared outside of controls
 
@@ -60,6 +61,21 @@ class Tables(KeyNames):
             self.top_level.add(ir_name)
         self.objects.add("action", full_name, action.decl.annotations, value, position)
         return ir_name
+
+    def mention_action(self, action: ActionVal) -> None:
+        """Note an action of a control that is called directly: P4Info lists it, though no table runs it."""
+        key = (id(action.decl), id(action.scope))
+        if action.prefix is None or key in self._actions or key in self._called:
+            return
+        self._called.add(key)
+        data = [p for p in action.decl.params if not p.direction]
+        params: list[ir.Param] = []
+        for param, number in zip(data, field_ids([p.annotations for p in data]), strict=True):
+            with self.collecting():
+                params.append(self.action_param(param, number, Scope(action.scope), action.scope))
+        full_name = control_plane_name(action.decl.name, action.decl.annotations, action.prefix)
+        value = ir.ActionInfo(NOT_IDENTIFIED, tuple(params))
+        self.objects.add("action", full_name, action.decl.annotations, value, action.position)
 
     def param_type(self, param: ast.Parameter, scope: Scope) -> ty.Type:
         with self.scoped(scope):
