@@ -33,20 +33,20 @@ class CounterEntities:
             return lambda: None
         packets, octets = message.data.packet_count, message.data.byte_count
         check_count(packets, octets, what)
-        before = [(index, *self._dataplane.counter_read(counter.id, index)) for index in where]
+        before = self._dataplane.counter_read_all(counter.id, where.start, len(where))
         for index in where:
             self._dataplane.counter_write(counter.id, index, packets, octets)
 
         def undo() -> None:
-            for each in before:
-                self._dataplane.counter_write(counter.id, *each)
+            for index, old in zip(where, before, strict=True):
+                self._dataplane.counter_write(counter.id, index, *old)
 
         return undo
 
     def read(self, query: p4r.CounterEntry, sink: Sink) -> None:
         for counter, where in _select(query, query.counter_id, self._schema.counters, self._find, "counter", sink):
-            for index in where:
-                packets, octets = self._dataplane.counter_read(counter.id, index)
+            counts = self._dataplane.counter_read_all(counter.id, where.start, len(where))
+            for index, (packets, octets) in zip(where, counts, strict=True):
                 entry = sink.add().counter_entry
                 entry.counter_id = counter.id
                 entry.index.index = index
@@ -121,12 +121,12 @@ class RegisterEntities:
             raise RequestError(INVALID_ARGUMENT, f"{what}: data is missing")
         assert register.element is not None
         (value,) = register.element.decode(message.data, what)
-        before = [(index, self._dataplane.register_read(register.id, index)) for index in where]
+        before = self._dataplane.register_read_all(register.id, where.start, len(where))
         for index in where:
             self._dataplane.register_write(register.id, index, value)
 
         def undo() -> None:
-            for index, old in before:
+            for index, old in zip(where, before, strict=True):
                 self._dataplane.register_write(register.id, index, old)
 
         return undo
@@ -134,11 +134,11 @@ class RegisterEntities:
     def read(self, query: p4r.RegisterEntry, sink: Sink) -> None:
         for register, where in _select(query, query.register_id, self._schema.registers, self._find, "register", sink):
             assert register.element is not None
-            for index in where:
+            values = self._dataplane.register_read_all(register.id, where.start, len(where))
+            for index, value in zip(where, values, strict=True):
                 entry = sink.add().register_entry
                 entry.register_id = register.id
                 entry.index.index = index
-                value = self._dataplane.register_read(register.id, index)
                 entry.data.CopyFrom(register.element.encode(iter((value,))))
 
     def _find(self, register_id: int) -> Array:

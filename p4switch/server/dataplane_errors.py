@@ -21,7 +21,8 @@ _CODES: tuple[tuple[type[dataplane.DataPlaneError], int], ...] = (
 def translate(error: dataplane.DataPlaneError, what: str) -> RequestError:
     """Return the RequestError for an error of the data plane; `what` names the object."""
     code = next((code for kind, code in _CODES if isinstance(error, kind)), status.INTERNAL)
-    return RequestError(code, f"{what}: {error}")
+    message = str(error)
+    return RequestError(code, message if message.startswith(what) else f"{what}: {message}")
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from p4switch.dataplane import DataPlane
 from p4switch.server import pipeline as pipelines
 from p4switch.server import status
 from p4switch.server.arbitration import Arbiter, Session, role_name
+from p4switch.server.dataplane_errors import translated
 from p4switch.server.entities import Entities
 from p4switch.server.options import ServerOptions
 from p4switch.server.packet_io import decode_packet_in, encode_packet_out
@@ -126,7 +127,8 @@ class Device:
         pipeline = self._pipeline
         if pipeline is None:
             raise _no_pipeline()
-        self._dataplane.packet_out(encode_packet_out(pipeline.schema, message))
+        with translated("packet-out"):
+            self._dataplane.packet_out(encode_packet_out(pipeline.schema, message))
 
     def digest_ack(self, session: Session, message: p4r.DigestListAck) -> None:
         self._require_primary(session, "digest acknowledgement")
@@ -151,10 +153,17 @@ class Device:
             for message in messages:
                 entities.digests.receive(digest_id, tuple(message))
 
-    def _send_digest(self, digest_id: int, message: p4r.DigestList) -> None:
-        response = p4r.StreamMessageResponse(digest=message)
+    def digest(self, digest_id: int, message: p4r.DigestList) -> None:
+        """Send a digest list to the primaries that may have it."""
+        self._notify(digest_id, p4r.StreamMessageResponse(digest=message))
+
+    def idle_timeout(self, table_id: int, message: p4r.IdleTimeoutNotification) -> None:
+        """Send news of idle entries to the primaries that may have them."""
+        self._notify(table_id, p4r.StreamMessageResponse(idle_timeout_notification=message))
+
+    def _notify(self, p4_id: int, response: p4r.StreamMessageResponse) -> None:
         for session, role in self._primaries:
-            if role.may_write(digest_id):
+            if role.may_write(p4_id):
                 session.offer(response)
 
     # --------------------------------------------------------------------------------------------- internals
@@ -178,11 +187,11 @@ class Device:
             raise RequestError(PERMISSION_DENIED, f"{what} refused: this client is not the primary")
 
     def _realize(self, pipeline: Pipeline) -> None:
+        with translated("p4_device_config"):
+            self._dataplane.load(pipeline.build.library)  # if it fails, the old program goes on
         if self._entities is not None:
             self._entities.close()
-        self._pipeline, self._entities = None, None
-        self._dataplane.load(pipeline.build.library)
-        self._entities = Entities(pipeline.schema, self._dataplane, self._send_digest)
+        self._entities = Entities(pipeline.schema, self._dataplane, self._lock, self)
         self._pipeline = pipeline
         self._saved = None
         LOG.info("pipeline realised: %s", pipeline.build.library)

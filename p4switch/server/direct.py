@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from finsy.proto import p4r
 
-from p4switch.dataplane import DataPlane, EntryRecord
+from p4switch.dataplane import EntryRecord
 from p4switch.server.arrays import check_count
 from p4switch.server.handler import Sink, Undo, only_modify
-from p4switch.server.matches import encode_matches
 from p4switch.server.meters import decode_meter, encode_meter, refuse_color_counters
-from p4switch.server.schema import Schema, Table
+from p4switch.server.schema import Table
 from p4switch.server.status import INVALID_ARGUMENT, NOT_FOUND, UNIMPLEMENTED, RequestError
-from p4switch.server.tables import TableEntities
+from p4switch.server.table_reads import describe_key, find_records
+from p4switch.server.table_state import TableState
 
 
 class _DirectEntities:
     """What both kinds share: finding the entries that a message means."""
 
-    def __init__(self, schema: Schema, dataplane: DataPlane, tables: TableEntities) -> None:
-        self._schema = schema
-        self._dataplane = dataplane
-        self._tables = tables
+    def __init__(self, state: TableState) -> None:
+        self._state = state
 
     def _table(self, message: p4r.DirectCounterEntry | p4r.DirectMeterEntry, what: str) -> Table:
-        table = self._tables.find_table(message.table_entry.table_id)
+        table = self._state.find_table(message.table_entry.table_id)
         if not (table.direct_counter if what == "direct counter" else table.direct_meter):
             raise RequestError(INVALID_ARGUMENT, f"table '{table.name}' has no {what}")
         return table
@@ -34,7 +32,7 @@ class _DirectEntities:
             raise RequestError(
                 UNIMPLEMENTED, f"table '{table.name}': a {what} is kept for entries only, not for misses"
             )
-        record = self._tables.get(table, *self._tables.decode_key(table, message.table_entry))
+        record = self._state.get(table, self._state.decode_key(table, message.table_entry))
         if record is None:
             raise RequestError(NOT_FOUND, f"table '{table.name}': no such entry")
         return table, record
@@ -49,10 +47,10 @@ class _DirectEntities:
         else:
             tables = [
                 table
-                for table in self._schema.tables.values()
+                for table in self._state.schema.tables.values()
                 if (table.direct_counter if what == "direct counter" else table.direct_meter) and sink.shows(table.id)
             ]
-        return [(table, record) for table in tables for record in self._tables.records(table, query.table_entry)]
+        return [(table, record) for table in tables for record in find_records(self._state, table, query.table_entry)]
 
 
 class DirectCounterEntities(_DirectEntities):
@@ -68,13 +66,13 @@ class DirectCounterEntities(_DirectEntities):
             return lambda: None
         packets, octets = message.data.packet_count, message.data.byte_count
         check_count(packets, octets, f"direct counter of table '{table.name}'")
-        self._dataplane.direct_counter_write(record.entry, packets, octets)
-        return lambda: self._dataplane.direct_counter_write(record.entry, record.packets, record.bytes)
+        self._state.dataplane.direct_counter_write(record.entry, packets, octets)
+        return lambda: self._state.dataplane.direct_counter_write(record.entry, record.packets, record.bytes)
 
     def read(self, query: p4r.DirectCounterEntry, sink: Sink) -> None:
         for table, record in self._select(query, "direct counter", sink):
             message = sink.add().direct_counter_entry
-            _name(table, record, message.table_entry)
+            describe_key(table, record, message.table_entry)
             message.data.packet_count = record.packets
             message.data.byte_count = record.bytes
 
@@ -91,19 +89,13 @@ class DirectMeterEntities(_DirectEntities):
         what = f"direct meter of table '{table.name}'"
         refuse_color_counters(message, what)
         config = decode_meter(message.config, False, what) if message.HasField("config") else None
-        old = self._dataplane.direct_meter_config(record.entry)
-        self._dataplane.set_direct_meter_config(record.entry, config)
-        return lambda: self._dataplane.set_direct_meter_config(record.entry, old)
+        old = self._state.dataplane.direct_meter_config(record.entry)
+        self._state.dataplane.set_direct_meter_config(record.entry, config)
+        return lambda: self._state.dataplane.set_direct_meter_config(record.entry, old)
 
     def read(self, query: p4r.DirectMeterEntry, sink: Sink) -> None:
         refuse_color_counters(query, "direct meter")
         for table, record in self._select(query, "direct meter", sink):
             message = sink.add().direct_meter_entry
-            _name(table, record, message.table_entry)
-            encode_meter(self._dataplane.direct_meter_config(record.entry), message)
-
-
-def _name(table: Table, record: EntryRecord, into: p4r.TableEntry) -> None:
-    into.table_id = table.id
-    encode_matches(table.keys, record.entry.matches, into)
-    into.priority = record.entry.priority
+            describe_key(table, record, message.table_entry)
+            encode_meter(self._state.dataplane.direct_meter_config(record.entry), message)

@@ -2,43 +2,62 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Protocol
+
 from finsy.proto import p4r
 
 from p4switch.dataplane import DataPlane
 from p4switch.server import status
+from p4switch.server.absent import AbsentEntities
 from p4switch.server.arrays import CounterEntities, MeterEntities, RegisterEntities
-from p4switch.server.digests import DigestEntities, Send
+from p4switch.server.digests import DigestEntities
 from p4switch.server.direct import DirectCounterEntities, DirectMeterEntities
 from p4switch.server.handler import EntityHandler, Sink
+from p4switch.server.idle import IdleWatcher
 from p4switch.server.replication import ReplicationEntities
 from p4switch.server.roles import RoleConfig
 from p4switch.server.schema import Schema
 from p4switch.server.status import BatchError, RequestError
+from p4switch.server.table_state import TableState
 from p4switch.server.tables import TableEntities
+from p4switch.server.value_sets import ValueSetEntities
+
+
+class Notifier(Protocol):
+    """Where notifications that arise from entities go."""
+
+    def digest(self, digest_id: int, message: p4r.DigestList) -> None: ...
+
+    def idle_timeout(self, table_id: int, message: p4r.IdleTimeoutNotification) -> None: ...
 
 
 class Entities:
     """What can be written and read while a pipeline is loaded."""
 
-    def __init__(self, schema: Schema, dataplane: DataPlane, send_digest: Send) -> None:
+    def __init__(self, schema: Schema, dataplane: DataPlane, lock: threading.RLock, notify: Notifier) -> None:
         self.schema = schema
-        self.tables = TableEntities(schema, dataplane)
-        self.digests = DigestEntities(schema, send_digest)
+        state = TableState(schema, dataplane)
+        self.tables = TableEntities(state)
+        self.digests = DigestEntities(schema, notify.digest)
+        self._idle = IdleWatcher(state, lock, notify.idle_timeout)
         self._handlers: dict[str, EntityHandler] = {
             "table_entry": self.tables,
-            "direct_counter_entry": DirectCounterEntities(schema, dataplane, self.tables),
-            "direct_meter_entry": DirectMeterEntities(schema, dataplane, self.tables),
+            "direct_counter_entry": DirectCounterEntities(state),
+            "direct_meter_entry": DirectMeterEntities(state),
             "counter_entry": CounterEntities(schema, dataplane),
             "meter_entry": MeterEntities(schema, dataplane),
             "register_entry": RegisterEntities(schema, dataplane),
             "packet_replication_engine_entry": ReplicationEntities(dataplane),
+            "value_set_entry": ValueSetEntities(schema, dataplane),
             "digest_entry": self.digests,
+            "action_profile_member": AbsentEntities("action_profile_member", "action_profile_id", "member_id"),
+            "action_profile_group": AbsentEntities("action_profile_group", "action_profile_id", "group_id"),
+            "extern_entry": AbsentEntities("extern_entry", "extern_type_id", "extern_id"),
         }
 
     def handler(self, kind: str) -> EntityHandler:
         """Return what handles entities of a kind."""
-        if kind not in self._handlers:
-            raise RequestError(status.UNIMPLEMENTED, f"{kind} is not supported by this switch")
         return self._handlers[kind]
 
     def read(
@@ -65,3 +84,4 @@ class Entities:
     def close(self) -> None:
         """Stop what runs in the background."""
         self.digests.close()
+        self._idle.close()

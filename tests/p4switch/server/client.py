@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import grpc
@@ -79,7 +78,7 @@ class Client:
         """Wait for the server to end the stream and return what it ended with."""
         assert self.stream_ended.wait(TIMEOUT_S)
         assert self.stream_error is not None
-        return self.stream_error.code(), self.stream_error.details()
+        return self.stream_error.code(), self.stream_error.details() or ""
 
     def _receive(self) -> None:
         try:
@@ -100,12 +99,12 @@ class Client:
 
     # -------------------------------------------------------------------------------------------------- RPCs
 
-    def write_request(self, *updates: p4r.Update, atomicity: int = 0) -> p4r.WriteRequest:
+    def write_request(self, *updates: p4r.Update, atomicity: Any = 0) -> p4r.WriteRequest:
         request = p4r.WriteRequest(device_id=self.device_id, role=self.role, updates=updates, atomicity=atomicity)
         request.election_id.CopyFrom(U128.encode(self.election_id))
         return request
 
-    def write(self, *updates: p4r.Update, atomicity: int = 0) -> None:
+    def write(self, *updates: p4r.Update, atomicity: Any = 0) -> None:
         try:
             self.stub.Write(self.write_request(*updates, atomicity=atomicity), timeout=30)
         except grpc.RpcError as error:
@@ -122,7 +121,7 @@ class Client:
     def delete(self, **entity: Any) -> None:
         self.write(p4r.Update(type=p4r.Update.DELETE, entity=p4r.Entity(**entity)))
 
-    def read_responses(self, *queries: p4r.Entity, role: str = "") -> Iterator[p4r.ReadResponse]:
+    def read_responses(self, *queries: p4r.Entity, role: str = "") -> Any:
         request = p4r.ReadRequest(device_id=self.device_id, entities=queries, role=role)
         return self.stub.Read(request, timeout=30)
 
@@ -134,7 +133,7 @@ class Client:
         return [getattr(entity, kind) for entity in found]
 
     def push(
-        self, action: int, p4info: p4i.P4Info | None, device_config: bytes = b"", cookie: int | None = None
+        self, action: Any, p4info: p4i.P4Info | None, device_config: bytes = b"", cookie: int | None = None
     ) -> None:
         request = p4r.SetForwardingPipelineConfigRequest(device_id=self.device_id, role=self.role, action=action)
         request.election_id.CopyFrom(U128.encode(self.election_id))
@@ -145,7 +144,7 @@ class Client:
                 request.config.cookie.cookie = cookie
         self.stub.SetForwardingPipelineConfig(request, timeout=60)
 
-    def get_config(self, response_type: int = 0) -> p4r.ForwardingPipelineConfig | None:
+    def get_config(self, response_type: Any = 0) -> p4r.ForwardingPipelineConfig | None:
         request = p4r.GetForwardingPipelineConfigRequest(device_id=self.device_id, response_type=response_type)
         response = self.stub.GetForwardingPipelineConfig(request, timeout=TIMEOUT_S)
         return response.config if response.HasField("config") else None
@@ -196,7 +195,8 @@ def optional(field: int, value: int) -> p4r.FieldMatch:
 
 def details(error: grpc.RpcError) -> list[p4r.Error]:
     """Unpack the errors of a failed batch."""
-    for key, value in error.trailing_metadata():
+    metadata: Any = error.trailing_metadata()
+    for key, value in metadata:
         if key == "grpc-status-details-bin":
             errors = []
             for each in rpc_status.Status.FromString(value).details:

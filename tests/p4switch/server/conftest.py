@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from p4switch.dataplane import DataPlane, SwitchOptions
 
 from p4switch.build import BuildResult, build
+from p4switch.dataplane import DataPlane, SwitchOptions
 from p4switch.server import P4RuntimeServer, ServerOptions, serve
 from tests.p4switch.server.client import Client
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import grpc
 import pytest
 from finsy.proto import p4r, stratum
-from p4switch.dataplane import DataPlane
 
+from p4switch.dataplane import DataPlane
 from p4switch.server import P4RuntimeServer, PortInUse, ServerOptions, serve, status
-from tests.p4switch.server.client import Client, exact
+from tests.p4switch.server.client import Client, WriteFailed, exact, lpm
 
 Connect = Callable[[P4RuntimeServer], Client]
 
@@ -103,7 +103,7 @@ def test_writes_are_the_primarys(server: P4RuntimeServer, connect: Connect) -> N
     with pytest.raises(grpc.RpcError) as denied:
         backup.insert(table_entry=entry)
     assert denied.value.code() == grpc.StatusCode.PERMISSION_DENIED
-    assert "not primary" in denied.value.details()
+    assert "not primary" in str(denied.value.details())
     primary.insert(table_entry=entry)
     assert len(backup.read(table_entry=p4r.TableEntry())) >= 1  # reading is everybody's
 
@@ -121,8 +121,6 @@ def test_roles_write_what_is_theirs(server: P4RuntimeServer, connect: Connect, c
     acl.bid(1, role="acl", config=stratum.P4RoleConfig(exclusive_p4_ids=[mine]))
     assert acl.next("arbitration").status.code == status.OK
     acl.insert(table_entry=acl.entry("exact_table", exact(1, 5), action=acl.action("counted_forward", 3)))
-    from tests.p4switch.server.client import WriteFailed, lpm
-
     with pytest.raises(WriteFailed) as refused:
         acl.insert(table_entry=acl.entry("lpm_table", lpm(1, 5, 48), action=acl.action("forward", 3)))
     assert refused.value.errors[0].canonical_code == status.PERMISSION_DENIED

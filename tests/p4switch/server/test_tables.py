@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import grpc
 import pytest
 from finsy.proto import p4r
 
 from p4switch.server import status
-from tests.p4switch.server.client import Client, WriteFailed, between, exact, lpm, octets, optional, ternary
+from tests.p4switch.server.client import Client, WriteFailed, between, details, exact, lpm, octets, optional, ternary
 
 Build = Callable[[Client], p4r.TableEntry]
 
@@ -335,10 +336,6 @@ def test_wildcard_of_tables_takes_no_filter(client: Client) -> None:
 
 
 def test_read_of_several_with_an_error(client: Client) -> None:
-    import grpc
-
-    from tests.p4switch.server.client import details
-
     client.insert(table_entry=GOOD["exact"](client))
     responses = client.read_responses(
         p4r.Entity(table_entry=p4r.TableEntry(table_id=1)),
@@ -358,7 +355,7 @@ def test_read_of_several_with_an_error(client: Client) -> None:
 # ---------------------------------------------------------------------------------------------------------- batches
 
 
-def update(kind: int, entry: p4r.TableEntry) -> p4r.Update:
+def update(kind: Any, entry: p4r.TableEntry) -> p4r.Update:
     return p4r.Update(type=kind, entity=p4r.Entity(table_entry=entry))
 
 

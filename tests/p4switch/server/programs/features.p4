@@ -31,6 +31,7 @@ struct headers_t {
 
 struct metadata_t {
     bit<2> color;
+    bit<1> special;
 }
 
 struct learn_t {
@@ -38,7 +39,10 @@ struct learn_t {
     bit<9> port;
 }
 
-parser FeatureParser(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
+parser FeatureParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
+                     inout standard_metadata_t standard_metadata) {
+    value_set<bit<16>>(4) special_types;
+
     state start {
         transition select(standard_metadata.ingress_port) {
             CPU_PORT: from_cpu;
@@ -51,6 +55,13 @@ parser FeatureParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
     }
     state ethernet {
         packet.extract(hdr.ethernet);
+        transition select(hdr.ethernet.type) {
+            special_types: special;
+            default: accept;
+        }
+    }
+    state special {
+        meta.special = 1;
         transition accept;
     }
 }
@@ -156,10 +167,12 @@ control Features(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             ternary_table.apply();
             range_table.apply();
             keyless_table.apply();
+            lpm_table.apply();
             if (meta.color == 2) {
                 mark_to_drop(standard_metadata);
-            } else {
-                lpm_table.apply();
+            }
+            if (meta.special == 1) {
+                to_cpu(7);
             }
             optional_table.apply();
             const_table.apply();

@@ -1,0 +1,110 @@
+"""Reads of table entries: wildcards, filters, and what a query asks to be told besides the entry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from finsy.proto import p4r
+
+from p4switch.dataplane import EntryRecord
+from p4switch.server.actions import encode_action
+from p4switch.server.handler import Sink
+from p4switch.server.matches import decode_matches, encode_matches
+from p4switch.server.schema import Table
+from p4switch.server.status import INVALID_ARGUMENT, RequestError
+from p4switch.server.table_state import Note, TableState
+
+
+def read_tables(state: TableState, query: p4r.TableEntry, sink: Sink) -> None:
+    """Answer a TableEntry query."""
+    for table in _tables(state, query, sink):
+        if query.is_default_action:
+            _add_default(state, table, query, sink)
+            continue
+        for record in find_records(state, table, query):
+            note = state.note(table, (record.entry.matches, record.entry.priority))
+            if query.controller_metadata and (note is None or note.controller_metadata != query.controller_metadata):
+                continue
+            if query.metadata and (note is None or note.metadata != query.metadata):
+                continue
+            _add(state, table, record, note, query, sink)
+
+
+def find_records(state: TableState, table: Table, query: p4r.TableEntry) -> Iterable[EntryRecord]:
+    """Find the entries that a query selects by match, priority and action."""
+    if query.match:
+        matches = decode_matches(table.keys, table.positions, f"table '{table.name}'", query.match)
+        if table.needs_priority and query.priority == 0:
+            found = [r for r in state.dataplane.table_records(table.id) if r.entry.matches == matches]
+        else:
+            record = state.get(table, (matches, query.priority))
+            found = [record] if record is not None else []
+    else:
+        found = state.dataplane.table_records(table.id)
+        if query.priority:
+            found = [record for record in found if record.entry.priority == query.priority]
+    wanted = query.action.action.action_id
+    if wanted:
+        if wanted not in table.actions:
+            raise RequestError(INVALID_ARGUMENT, f"table '{table.name}' has no action with id {wanted}")
+        found = [record for record in found if record.entry.action_id == wanted]
+    return found
+
+
+def describe_key(table: Table, record: EntryRecord, into: p4r.TableEntry) -> None:
+    """Fill in what identifies an entry."""
+    into.table_id = table.id
+    encode_matches(table.keys, record.entry.matches, into)
+    into.priority = record.entry.priority
+
+
+def _tables(state: TableState, query: p4r.TableEntry, sink: Sink) -> list[Table]:
+    if query.is_default_action and (query.match or query.priority or query.HasField("time_since_last_hit")):
+        raise RequestError(INVALID_ARGUMENT, "a default entry has no match fields, priority or idle time-out")
+    if query.table_id:
+        table = state.find_table(query.table_id)
+        if query.HasField("time_since_last_hit") and not table.idle_timeout:
+            raise RequestError(INVALID_ARGUMENT, f"table '{table.name}' supports no idle time-out")
+        return [table]
+    if query.match or query.priority or query.HasField("action") or query.controller_metadata or query.metadata:
+        raise RequestError(INVALID_ARGUMENT, "a read of all tables (table id 0) takes no other filter")
+    return [table for table in state.schema.tables.values() if sink.shows(table.id)]
+
+
+def _add(
+    state: TableState, table: Table, record: EntryRecord, note: Note | None, query: p4r.TableEntry, sink: Sink
+) -> None:
+    message = sink.add().table_entry
+    describe_key(table, record, message)
+    encode_action(table.actions[record.entry.action_id].action, record.entry.params, message.action.action)
+    if record.is_const:
+        message.is_const = True
+    if note is not None:
+        note.put(message)
+    if query.HasField("counter_data") and table.direct_counter:
+        message.counter_data.packet_count = record.packets
+        message.counter_data.byte_count = record.bytes
+    if query.HasField("meter_config") and table.direct_meter:
+        meter = state.meter(table, record.entry)
+        if meter is not None:
+            config = message.meter_config
+            config.cir, config.cburst, config.pir, config.pburst = meter
+    if query.HasField("time_since_last_hit") and table.idle_timeout:
+        message.time_since_last_hit.elapsed_ns = record.idle_us * 1000
+
+
+def _add_default(state: TableState, table: Table, query: p4r.TableEntry, sink: Sink) -> None:
+    if table.implementation:
+        return
+    action_id, params = state.dataplane.table_default(table.id)
+    if query.action.action.action_id not in (0, action_id):
+        return
+    message = sink.add().table_entry
+    message.table_id = table.id
+    message.is_default_action = True
+    encode_action(state.schema.actions[action_id], params, message.action.action)
+    if table.const_default:
+        message.is_const = True
+    note = state.default_notes.get(table.id)
+    if note is not None:
+        note.put(message)
