@@ -80,12 +80,14 @@ class Function:
     block is one of BLOCKS ('' for top-level actions); end is the label at the end of the function's body.
     """
 
-    def __init__(self, unit: Unit, block: str, out: Writer, params: Iterable[ir.Param] = ()) -> None:
+    def __init__(self, unit: Unit, block: str, out: Writer, action: ir.Action | None = None) -> None:
         self.unit = unit
         self.block = block
         self.out = out
         roots = {"hdr": "phv->hdr", "meta": "phv->meta", "standard_metadata": "pkt->std"}
-        roots |= {p.name: f"a_{c_name(p.name)}" for p in params}
+        if action is not None:  # its parameters and its own locals are C variables
+            roots |= {p.name: f"a_{c_name(p.name)}" for p in action.params}
+            roots |= {v.name: f"v_{c_name(v.name)}" for v in action.locals}
         self.expressions = Expressions(unit.layout, roots)
         self.labels: dict[str, list[str]] = {}  # open scopes: the C labels of a Scope label, innermost last
         self.exit_statement = "goto end;"
@@ -128,7 +130,7 @@ def all_statements(body: Iterable[ir.Stmt]) -> Iterator[ir.Stmt]:
             case ir.Switch():
                 for case in statement.cases:
                     yield from all_statements(case.body)
-            case ir.Scope():
+            case ir.Scope() | ir.Loop():
                 yield from all_statements(statement.body)
 
 

@@ -96,7 +96,7 @@ def _used_actions(program: ir.Program) -> list[ir.Action]:
 
 
 def _write_action(unit: Unit, out: Writer, action: ir.Action) -> None:
-    f = Function(unit, action.block, out, action.params)
+    f = Function(unit, action.block, out, action)
     exits = unit.action_exits(action)
     f.exit_statement = "return true;"
     parameters = ["struct p4_packet *pkt", "struct phv *phv"]
@@ -107,6 +107,8 @@ def _write_action(unit: Unit, out: Writer, action: ir.Action) -> None:
     head = f"static inline {'bool' if exits else 'void'} {action_function(action)}({', '.join(parameters)})"
     with out.block(head):
         out.line("(void)pkt; (void)phv;")
+        for v in action.locals:
+            out.line(f"{unit.layout.c_type(v.type)} v_{c_name(v.name)} = {{0}};")
         write_body(f, action.body)
         if exits:
             out.line("return false;")

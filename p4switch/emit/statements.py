@@ -22,7 +22,7 @@ def write_body(f: Function, body: Iterable[ir.Stmt], extra: dict[type, Callable]
         if handler is None:
             raise f.error(f"{type(statement).__name__} cannot stand in the {f.block or 'top-level'} block")
         _enter(f, statement, extra)
-        if type(statement) in (ir.If, ir.Switch, ir.Scope):
+        if type(statement) in (ir.If, ir.Switch, ir.Scope, ir.Loop):
             handler(f, statement, extra)
         else:
             handler(f, statement)
@@ -81,6 +81,15 @@ def _scope(f: Function, s: ir.Scope, extra: dict[type, Callable] | None) -> None
     label = f.fresh("leave")
     f.labels.setdefault(s.label, []).append(label)
     with f.out.block():
+        write_body(f, s.body, extra)
+    f.labels[s.label].pop()
+    f.out.label(label)
+
+
+def _loop(f: Function, s: ir.Loop, extra: dict[type, Callable] | None) -> None:
+    label = f.fresh("leave")
+    f.labels.setdefault(s.label, []).append(label)
+    with f.out.block("for (;;)"):
         write_body(f, s.body, extra)
     f.labels[s.label].pop()
     f.out.label(label)
@@ -199,6 +208,7 @@ _HANDLERS: dict[type, Callable] = {
     ir.If: _if,
     ir.Switch: _switch,
     ir.Scope: _scope,
+    ir.Loop: _loop,
     ir.Leave: _leave,
     ir.Exit: _exit,
     ir.SetValid: _set_valid,

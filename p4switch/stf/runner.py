@@ -1,8 +1,8 @@
 """Runs an STF script over a native switch: frames are injected and run to completion, there is nothing to wait for.
 
-The ports that the script names in packet and expect statements are the switch's ports; frames to others are lost, as on
-a switch without such a port (no_packet sees them all the same). As in p4c's runner the frames of each port are compared,
-in order, with the port's expectations when the script has ended.
+The ports that the script names in packet and expect statements are the switch's ports; frames to others are lost, as
+on a switch without such a port (no_packet sees them all the same). As in p4c's runner the frames of each port are
+compared, in order, with the port's expectations when the script has ended.
 """
 
 from __future__ import annotations
@@ -103,10 +103,8 @@ class _Runner:
         self.dataplane.set_table_default(table.preamble.id, action_id, params)
 
     def _remove(self, s: Statement) -> None:
-        if s.words[0].lower() == "all":
-            gone = list(self.added)
-        else:
-            gone = [self._handle(s.place, s.words[0])]
+        everything = s.words[0].lower() == "all"
+        gone = list(self.added) if everything else [self._handle(s.place, s.words[0])]
         for entry in gone:
             self.dataplane.table_delete(entry)
             self.added.remove(entry)
