@@ -226,9 +226,12 @@ class Arguments(Types):
             for name, ref in zip(decl.type_params, type_args, strict=True):
                 kind = self.resolve_type(ref, allow_void=True)
                 bound[name] = None if kind is ty.UNKNOWN else kind
-        for entry in passed:
-            if entry.value is not None:
-                self.infer(entry.param.type, self.type_of(entry.value), bound, entry.loc)
+        if type_args is None or any(t is None for t in bound.values()):
+            explicit = {n: t for n, t in bound.items() if t is not None}
+            for entry in passed:
+                if entry.value is not None:
+                    self.infer(entry.param.type, self.type_of(entry.value), bound, entry.loc)
+            bound |= explicit
         for name, found in bound.items():
             scope.names[name] = TypeVal(found if found is not None else ty.UNKNOWN)
         return scope

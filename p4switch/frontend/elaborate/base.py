@@ -32,7 +32,7 @@ class ElaboratorBase:
         self.objects = Objects()
         self.active: list[ast.Decl] = []
         self.elaborated: set[int] = set()  # ids of the declarations whose bodies were checked
-        self.trial = False  # whether what is elaborated now is only checked and thrown away
+        self.dead = False  # whether what is elaborated now is only checked and never runs
 
     # ----------------------------------------------------------------------------------------------------- reports
 

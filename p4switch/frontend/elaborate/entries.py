@@ -96,9 +96,10 @@ class Entries(Statements):
         if all(e.priority is None for e in entries) and "priority_delta" not in properties:
             return list(range(len(entries), 0, -1))
         largest_first = True
-        if "largest_priority_first" in properties:
-            with self.collecting():
-                largest_first = bool(numeric(self.typed(properties["largest_priority_first"].value, ty.BOOL)))
+        for name in ("largest_priority_first", "largest_priority_wins"):
+            if name in properties:
+                with self.collecting():
+                    largest_first = bool(numeric(self.typed(properties[name].value, ty.BOOL)))
         delta = 1
         if "priority_delta" in properties:
             delta = self.constant_int(properties["priority_delta"].value, "priority_delta")
@@ -158,6 +159,8 @@ class Entries(Statements):
 
     def keyset_value(self, node: ast.Expr, kind: ty.Type) -> int:
         """Evaluate a constant of a keyset, as the unsigned pattern of the key's type."""
+        if isinstance(kind, ty.SerEnum) and isinstance(node, ast.IntLit):
+            kind = kind.base  # a mask of an enum
         with self.capture():
             operand = self.typed(node, kind)
         if operand.type is ty.UNKNOWN:

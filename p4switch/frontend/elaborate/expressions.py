@@ -171,6 +171,8 @@ class Expressions(Operators):
     def name(self, node: ast.Name) -> Operand:
         scope = self.globals if node.absolute else self.scope
         found = scope.find(node.name)
+        if found is None and node.name in self.match_kinds:
+            return Value(ty.MATCH_KIND, ir.Const(ir.Bits(32), list(self.match_kinds).index(node.name)))
         if found is None:
             self.fail(node.loc, f"'{node.name}' is not declared", did_you_mean(node.name, scope.all_names(), "names"))
         return found
@@ -246,6 +248,7 @@ class Expressions(Operators):
         self.fail(loc, f"type {kind} has no member '{name}'")
 
     error_members: dict[str, int]
+    match_kinds: dict[str, Loc]
 
     def stack_member(self, base: Value, kind: ty.Stack, name: str, loc: Loc) -> Operand:
         if name == "size":

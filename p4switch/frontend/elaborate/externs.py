@@ -70,7 +70,8 @@ class Externs(Arguments):
 
     def extern_function(self, decl: ast.FunctionDecl, node: ast.CallExpr) -> Operand:
         name = decl.name
-        self.extern_functions_called = True
+        if self.frame_kind() == "control" and not self.dead:
+            self.has_type_info = True
         passed = self.evaluate(self.match(f"function '{name}'", decl.params, node.args, node.loc))
         scope = self.type_scope(decl, node.type_args, passed, node.loc, self.globals)
         if name == "static_assert":
@@ -211,7 +212,7 @@ class Externs(Arguments):
 
     digest_names: dict[ty.Struct, str]
     type_info: TypeInfo
-    extern_functions_called = False
+    has_type_info = False  # whether something was met for which p4c writes type_info, be it empty
 
     # ------------------------------------------------------------------------------------------------------ methods
 
@@ -379,6 +380,7 @@ class Externs(Arguments):
         ir_name = self.names.unique(full_name.replace(".", "_"))
         values = [a.value for a in args]
         extern = kind.decl.name
+        self.has_type_info = self.has_type_info or not self.dead
         if extern == "register":
             element = ty.underlying(kind.args[0])
             if element is ty.BOOL:

@@ -47,16 +47,7 @@ _BLOCKS: tuple[tuple[str, tuple[str, ...]], ...] = (
 _ORIGIN = Loc("", 0, 0)
 _PACKAGE_FIELDS = ("name", "version", "organization", "contact", "url", "arch")
 # Objects for which p4c writes type_info, even if it stays empty.
-_WITH_TYPES = (
-    "table",
-    "register",
-    "counter",
-    "meter",
-    "action_profile",
-    "direct_counter",
-    "direct_meter",
-    "controller_header",
-)
+_WITH_TYPES = ("table", "controller_header")
 
 
 class Elaborator(Parsers):
@@ -70,6 +61,7 @@ class Elaborator(Parsers):
         self.main: BlockVal | None = None
         self.blocks: dict[str, ir.ParserBlock | ir.ControlBlock] = {}
         self.roots: dict[str, Value] = {}
+        self.root_structs: dict[str, ty.Struct] = {}
 
     def run(self, program: ast.Program, source: str, files: tuple[str, ...]) -> ir.Program | None:
         """Elaborate; None when there are errors, which are in `errors` then."""
@@ -174,7 +166,11 @@ class Elaborator(Parsers):
 
     def elaborate_main(self, program: ast.Program) -> None:
         if self.main is None:
-            if "main" not in self.globals.names:
+            known = self.globals.names.get("main")
+            if known is not None and not isinstance(known, BlockVal | UnknownVal):
+                loc = next(d.loc for d in program.declarations if d.name == "main")
+                self.fail(loc, f"'main' is {known.what}, it must be a package", "write V1Switch(...) main;")
+            if known is None:
                 last = program.declarations[-1].loc if program.declarations else _ORIGIN
                 self.errors.error(last, "the program has no 'main'", "end it with V1Switch(...) main;")
             return
@@ -256,10 +252,14 @@ class Elaborator(Parsers):
                 param.loc, f"parameter '{param.name}' of '{decl.name}' must be a struct, found {kind}", PARAMS[block]
             )
         known = self.roots.get(root)
+        if kind.kind == "header_union":
+            self.fail(
+                param.loc, f"parameter '{param.name}' of '{decl.name}' must be a struct, found {kind}", PARAMS[block]
+            )
         if root == "standard_metadata" and kind.name != "standard_metadata_t":
             self.fail(param.loc, f"parameter '{param.name}' must be standard_metadata_t, found {kind}", PARAMS[block])
         if known is None:
-            known = self.roots[root] = Value(kind, ir.Var(kind.ir, root), True)
+            known = self.roots[root] = self.new_root(root, kind)
         elif known.type is not kind:
             hint = "all blocks of V1Switch share one type of headers and one of metadata"
             self.fail(
@@ -270,12 +270,22 @@ class Elaborator(Parsers):
         writable = param.direction in ("out", "inout")
         return Value(kind, known.expr, writable, "" if writable else f"'{param.name}' is an in parameter")
 
+    def new_root(self, root: str, kind: ty.Struct) -> Value:
+        if kind.kind == "struct":
+            return Value(kind, ir.Var(kind.ir, root), True)
+        # A single header where v1model wants a struct of headers: the root is a struct around it.
+        around = ty.Struct(f"{root}_t", "struct", None)
+        around.ir_name = self.names.unique(around.name)
+        around.fields = {root: kind}
+        self.root_structs[root] = around
+        return Value(kind, ir.Field(kind.ir, ir.Var(around.ir, root), root), True)
+
     # ---------------------------------------------------------------------------------------------- unused declarations
 
     def check_unused(self, program: ast.Program) -> None:
         """Check the bodies that the package does not reach, on stand-ins for their arguments; the result is dropped."""
         kept = self.objects, self.blocks, self.states, self.names
-        self.trial = True
+        self.dead = True
         for decl in program.declarations:
             members: tuple[ast.Decl, ...] = (decl,)
             if isinstance(decl, ast.ControlDecl) and id(decl) in self.elaborated:
@@ -285,7 +295,7 @@ class Elaborator(Parsers):
                     self.objects = Objects()
                     with self.collecting():
                         self.trial_run(member)
-        self.trial = False
+        self.dead = False
         self.objects, self.blocks, self.states, self.names = kept
         self.block, self.frame, self.out = Block(""), Frame("constant", ""), []
 
@@ -346,8 +356,10 @@ class Elaborator(Parsers):
     def assemble(self, program: ast.Program, source: str, files: tuple[str, ...]) -> ir.Program:
         standard = self.globals.find("standard_metadata_t")
         assert isinstance(standard, TypeVal) and isinstance(standard.type, ty.Struct)
-        headers, meta = self.roots["hdr"].type, self.roots["meta"].type
+        headers, meta = (self.root_structs.get(r, self.roots[r].type) for r in ("hdr", "meta"))
         assert isinstance(headers, ty.Struct) and isinstance(meta, ty.Struct)
+        if self.type_info.mentions_errors:
+            self.type_info.add(ir.NamedType("error", "error", values=tuple(self.error_members.items())))
         self.attach_direct_objects()
         self.controller_headers(program)
         self.order_objects()
@@ -389,7 +401,7 @@ class Elaborator(Parsers):
             package=package_info(main),
             package_notes=notes(main.annotations, ("pkginfo",), ("pkginfo",)),
             named_types=tuple(self.type_info.named.values()),
-            has_type_info=self.extern_functions_called or any(k in by_kind for k in _WITH_TYPES),
+            has_type_info=self.has_type_info or any(k in by_kind for k in _WITH_TYPES),
             files=files,
         )
 
@@ -539,7 +551,8 @@ def action_infos(actions: tuple[ir.Action | ir.ActionInfo, ...]) -> tuple[ir.Act
     """Give each action once, however often it was bound or called."""
     found: dict[int, ir.ActionInfo] = {}
     for action in actions:
-        found.setdefault(action.identity.id, ir.ActionInfo(action.identity, action.params))
+        if action.identity.id not in found or isinstance(action, ir.Action):
+            found[action.identity.id] = ir.ActionInfo(action.identity, action.params)
     return tuple(found.values())
 
 

@@ -177,8 +177,12 @@ class Statements(Calls):
 
     def if_stmt(self, node: ast.IfStmt) -> None:
         condition = self.condition(node.condition, "the condition of 'if'")
+        dead = self.dead
+        self.dead = dead or condition.constant == 0
         then = self.nested(node.then)
+        self.dead = dead or bool(condition.constant)
         otherwise = self.nested(node.otherwise) if node.otherwise is not None else ()
+        self.dead = dead
         if condition.constant is not None:
             self.out.extend(then if condition.constant else otherwise)
         elif then or otherwise:

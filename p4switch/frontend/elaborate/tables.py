@@ -28,6 +28,7 @@ PROPERTIES = (
     "implementation",
     "support_timeout",
     "largest_priority_first",
+    "largest_priority_wins",  # what p4c 1.2.4 calls it
     "priority_delta",
 )
 DEFAULT_SIZE = 1024
@@ -63,19 +64,15 @@ class Tables(KeyNames):
         return ir_name
 
     def mention_action(self, action: ActionVal) -> None:
-        """Note an action of a control that is called directly: P4Info lists it, though no table runs it."""
+        """Note an action that a control calls directly: P4Info lists it, without parameters, though no table runs it."""
         key = (id(action.decl), id(action.scope))
-        if action.prefix is None or key in self._actions or key in self._called:
+        if self.dead or self.frame.kind != "control" or key in self._actions or key in self._called:
             return
         self._called.add(key)
-        data = [p for p in action.decl.params if not p.direction]
-        params: list[ir.Param] = []
-        for param, number in zip(data, field_ids([p.annotations for p in data]), strict=True):
-            with self.collecting():
-                params.append(self.action_param(param, number, Scope(action.scope), action.scope))
         full_name = control_plane_name(action.decl.name, action.decl.annotations, action.prefix)
-        value = ir.ActionInfo(NOT_IDENTIFIED, tuple(params))
-        self.objects.add("action", full_name, action.decl.annotations, value, action.position)
+        position = action.position if action.prefix is not None else (*self.objects.position[:2], -1)
+        value = ir.ActionInfo(NOT_IDENTIFIED, ())
+        self.objects.add("action", full_name, action.decl.annotations, value, position)
 
     def param_type(self, param: ast.Parameter, scope: Scope) -> ty.Type:
         with self.scoped(scope):

@@ -14,6 +14,7 @@ class TypeInfo:
 
     def __init__(self) -> None:
         self.named: dict[tuple[str, str], ir.NamedType] = {}
+        self.mentions_errors = False
 
     def spec(self, kind: ty.Type) -> ir.TypeSpec:
         """Describe a type, and every named type inside it."""
@@ -24,6 +25,7 @@ class TypeInfo:
         if kind is ty.BOOL:
             return ir.TypeSpec("bool")
         if kind is ty.ERROR:
+            self.mentions_errors = True
             return ir.TypeSpec("error")
         if isinstance(kind, ty.Stack):
             element = self.spec(kind.element)
