@@ -46,6 +46,8 @@ FENCE_DST: Final = 0xE00  # FENCE_DST + port is an address of tenant 1 behind th
 FENCE_PORT: Final = 1
 
 TIMEOUT_S: Final = 3.0
+BURST: Final = 64
+"""Frames sent before the first is received: a socket's default buffer takes some 250 small ones."""
 
 
 def drop_reasons() -> dict[str, int]:
@@ -199,6 +201,19 @@ class EthlinkTest(BaseTest):
         for port in PORTS:
             fence = forwarded(probe(FENCE_PORT, FENCE_DST + port, op=port))
             self._check(self.receive(port), fence, f"port {port}, where nothing but a fence should leave")
+
+    def expect_all_forwarded(self, in_port: int, frames: Iterable[tuple[Packet | bytes, int]]) -> None:
+        """Check that (frame, egress port) pairs all arrive, changed as a hop changes them and in order on each port.
+
+        They go out in bursts that fit in the receive buffer of ptf's sockets.
+        """
+        pairs = [(bytes(frame), port) for frame, port in frames]
+        for first in range(0, len(pairs), BURST):
+            burst = pairs[first : first + BURST]
+            for frame, _ in burst:
+                self.send(in_port, frame)
+            for frame, port in burst:
+                self.expect(port, forwarded(frame))
 
     def expect_forwarded(self, in_port: int, frame: Packet | bytes, out_port: int) -> None:
         """Check that a frame leaves by one port, changed as a hop changes it, and by no other, and counts nowhere."""

@@ -151,7 +151,7 @@ class P4RuntimeClient:
     # ------------------------------------------------------------------------------------------------------ pipeline
 
     def set_pipeline(self, device_config: bytes) -> None:
-        """Push the program; its tables start empty."""
+        """Push the program; its tables start empty. Raises P4RuntimeError if the switch refuses it."""
         request = p4r.SetForwardingPipelineConfigRequest(
             device_id=self._device_id,
             action=p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT,
@@ -159,7 +159,10 @@ class P4RuntimeClient:
         request.election_id.low = ELECTION_ID
         request.config.p4info.CopyFrom(self.names.p4info)
         request.config.p4_device_config = device_config
-        self._stub.SetForwardingPipelineConfig(request, timeout=6 * RPC_TIMEOUT_S)
+        try:
+            self._stub.SetForwardingPipelineConfig(request, timeout=6 * RPC_TIMEOUT_S)
+        except grpc.RpcError as error:
+            raise P4RuntimeError(_details(error)) from None
 
     # -------------------------------------------------------------------------------------------------- write, read
 

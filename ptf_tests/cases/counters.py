@@ -1,7 +1,7 @@
 """Counters: packets and bytes of every port, exactly."""
 
 from ptf_tests.base import CPU_PORT, DROP_REASONS, PORTS, Count, EthlinkTest
-from ptf_tests.frames import SIZES, forwarded, probe, store, write
+from ptf_tests.frames import SIZES, probe, store, write
 
 
 class PortCounters(EthlinkTest):
@@ -10,10 +10,7 @@ class PortCounters(EthlinkTest):
     def runTest(self) -> None:
         rx, tx = self.traffic("port_rx"), self.traffic("port_tx")
         frames = [write(1, 2, size) for size in SIZES]
-        for frame in frames:
-            self.send(1, frame)
-        for frame in frames:
-            self.expect(2, forwarded(frame))
+        self.expect_all_forwarded(1, [(frame, 2) for frame in frames])
         total = Count(len(frames), sum(len(bytes(frame)) for frame in frames))
         self.assertEqual(self.new(rx, "port_rx"), {1: total})
         self.assertEqual(self.new(tx, "port_tx"), {2: total})

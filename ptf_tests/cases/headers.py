@@ -102,10 +102,7 @@ class EveryStoreLength(EthlinkTest):
 
     def runTest(self) -> None:
         frames = [store(1, 2, data=bytes(range(256))[:length]) for length in range(1, 257)]
-        for frame in frames:
-            self.send(1, frame)
-        for frame in frames:
-            self.expect(2, forwarded(frame))
+        self.expect_all_forwarded(1, [(frame, 2) for frame in frames])
         self.expect_quiet()
 
 
@@ -142,12 +139,9 @@ class ProbesAndEvents(EthlinkTest):
 
 
 class InOrder(EthlinkTest):
-    """A burst between two ports arrives whole and in order."""
+    """Bursts between two ports arrive whole and in order."""
 
     def runTest(self) -> None:
         frames = [store(1, 2, data=number.to_bytes(8, "little")) for number in range(300)]
-        for data in [bytes(frame) for frame in frames]:  # made before the first is sent, for the rate
-            self.send(1, data)
-        for frame in frames:
-            self.expect(2, forwarded(frame))
+        self.expect_all_forwarded(1, [(frame, 2) for frame in frames])
         self.expect_quiet()

@@ -5,7 +5,7 @@ from collections import Counter
 from scapy.packet import Packet
 
 from ptf_tests.base import GROUP, OTHER_TENANT, REMOTE, TENANT, UPLINKS, EthlinkTest
-from ptf_tests.frames import forwarded, slot, store
+from ptf_tests.frames import slot, store
 
 CHI_SQUARE_99 = {1: 6.63, 2: 9.21, 3: 11.34}
 """99th percentile of the chi-square distribution by degrees of freedom."""
@@ -23,10 +23,7 @@ class MultipathTest(EthlinkTest):
     def paths(self, frames: list[Packet], size: int = len(UPLINKS)) -> list[int]:
         """Send frames from GPU 1; check each on the port that it has to take; return the ports."""
         ports = [UPLINKS[slot(frame, size)] for frame in frames]
-        for frame in frames:
-            self.send(1, frame)
-        for frame, port in zip(frames, ports, strict=True):
-            self.expect(port, forwarded(frame))
+        self.expect_all_forwarded(1, zip(frames, ports, strict=True))
         self.expect_quiet()
         return ports
 
