@@ -9,20 +9,21 @@ from p4switch import dataplane
 from p4switch.server import status
 from p4switch.server.status import RequestError
 
-_CODES: tuple[tuple[type[dataplane.DataPlaneError], int], ...] = (
-    (dataplane.EntryExists, status.ALREADY_EXISTS),
-    (dataplane.EntryMissing, status.NOT_FOUND),
-    (dataplane.TableFull, status.RESOURCE_EXHAUSTED),
-    (dataplane.ReadOnly, status.PERMISSION_DENIED),
-    (dataplane.InvalidArgument, status.INVALID_ARGUMENT),
+_KINDS: tuple[tuple[type[dataplane.DataPlaneError], int, str], ...] = (
+    (dataplane.EntryExists, status.ALREADY_EXISTS, "it exists already; MODIFY it"),
+    (dataplane.EntryMissing, status.NOT_FOUND, "it does not exist"),
+    (dataplane.TableFull, status.RESOURCE_EXHAUSTED, "there is no room for more"),
+    (dataplane.ReadOnly, status.PERMISSION_DENIED, "it is const"),
+    (dataplane.InvalidArgument, status.INVALID_ARGUMENT, ""),
 )
 
 
 def translate(error: dataplane.DataPlaneError, what: str) -> RequestError:
     """Return the RequestError for an error of the data plane; `what` names the object."""
-    code = next((code for kind, code in _CODES if isinstance(error, kind)), status.INTERNAL)
-    message = str(error)
-    return RequestError(code, message if message.startswith(what) else f"{what}: {message}")
+    for kind, code, message in _KINDS:
+        if isinstance(error, kind):
+            return RequestError(code, f"{what}: {message or error}")
+    return RequestError(status.INTERNAL, f"{what}: {error}")
 
 
 @contextmanager

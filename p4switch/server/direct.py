@@ -34,7 +34,7 @@ class _DirectEntities:
             )
         record = self._state.get(table, self._state.decode_key(table, message.table_entry))
         if record is None:
-            raise RequestError(NOT_FOUND, f"table '{table.name}': no such entry")
+            raise RequestError(NOT_FOUND, f"entry of table '{table.name}': it does not exist")
         return table, record
 
     def _select(

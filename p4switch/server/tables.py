@@ -79,7 +79,7 @@ class TableEntities:
                 self._state.set_note(update.table, (update.entry.matches, update.entry.priority), update.note)
                 errors.append(None)
             else:
-                errors.append(dataplane_errors.translate(result, f"table '{update.table.name}'"))
+                errors.append(dataplane_errors.translate(result, f"entry of table '{update.table.name}'"))
         return errors
 
     def write(self, kind: int, message: p4r.TableEntry) -> Undo:
@@ -127,7 +127,7 @@ class TableEntities:
             self._check_rest(table, message)
             update = None
         if record is None:
-            raise RequestError(NOT_FOUND, f"table '{table.name}': no such entry")
+            raise RequestError(NOT_FOUND, f"entry of table '{table.name}': it does not exist")
         key = (record.entry.matches, record.entry.priority)
         old_note, old_meter = self._state.note(table, key), self._state.meter(table, record.entry)
         if update is not None:

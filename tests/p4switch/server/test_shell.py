@@ -1,0 +1,71 @@
+"""The server driven by stock p4runtime-shell, in the environment that `make repl` uses.
+
+Each script of shell/ runs in a process of its own, as its protobuf and this one's do not go together. It gets the
+server's address, the P4Info and the device config as arguments, and prints "done" at its end.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from google.protobuf import text_format
+
+from p4switch.build import BuildResult
+from p4switch.dataplane import DataPlane
+from p4switch.server import P4RuntimeServer
+
+SCRIPTS = Path(__file__).parent / "shell"
+REPOSITORY = Path(__file__).parents[3]
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def shell_python() -> Path:
+    """The interpreter of the shell's environment; `make venv-repl` makes it."""
+    python = Path(os.environ.get("P4RUNTIME_SHELL_PYTHON") or REPOSITORY / ".venv-repl" / "bin" / "python")
+    if not python.exists():
+        pytest.fail(
+            f"{python} does not exist: p4runtime-shell has an environment of its own. Make it with `make venv-repl`, "
+            "or name another interpreter that has p4runtime-shell in P4RUNTIME_SHELL_PYTHON"
+        )
+    return python
+
+
+@pytest.fixture
+def run(shell_python: Path, empty_server: P4RuntimeServer, program: BuildResult, tmp_path: Path) -> Run:
+    """Run a script of shell/ against a switch that has no program yet."""
+    p4info, blob = tmp_path / "features.p4info.txtpb", tmp_path / "features.p4bin"
+    p4info.write_text(text_format.MessageToString(program.p4info))
+    blob.write_bytes(program.container)
+
+    def run(script: str) -> subprocess.CompletedProcess[str]:
+        command: list[str | Path] = [shell_python, SCRIPTS / script, f"127.0.0.1:{empty_server.port}", p4info, blob]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert result.returncode == 0, result.stdout + result.stderr
+        assert result.stdout.endswith("done\n"), result.stdout + result.stderr
+        return result
+
+    return run
+
+
+def test_tables(run: Run) -> None:
+    run("tables.py")
+
+
+def test_entities(run: Run) -> None:
+    run("entities.py")
+
+
+def test_errors(run: Run) -> None:
+    output = run("errors.py").stdout
+    assert "At index 0: INVALID_ARGUMENT" in output
+    assert "need a priority above 0" in output
+    assert "ALREADY_EXISTS" in output
+
+
+def test_packets(run: Run, dataplane: DataPlane) -> None:
+    run("packets.py")
