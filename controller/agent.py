@@ -32,6 +32,10 @@ PACKET_QUEUE: Final = 1024
 PACKET_LINES_PER_S: Final = 20
 """A flood of packet-ins must not fill the disk with log lines; what is not logged is counted."""
 RETRY_S: Final = 2.0
+"""Pause before a failed installation is tried again."""
+RECONNECT_S: Final = 0.02
+"""Pause between attempts to connect to a switch that is away."""
+PATIENCE_S: Final = 5.0
 
 RpcError = (fy.P4ClientError, grpc.aio.AioRpcError)
 
@@ -58,9 +62,46 @@ class SwitchAgent:
         self.pipeline = pipeline
         self.status = SwitchStatus(cookie=known_cookie)
         self._changed = changed
+        self._down = asyncio.Event()
 
-    def switch(self) -> fy.Switch:
-        """Return the finsy switch that drives this agent."""
+    async def run(self) -> None:
+        """Look after the switch for good; every connection is a new finsy switch.
+
+        finsy's own loop would do it too, but waits 10 s after a connection that lasted less than 2 s, which is what a
+        switch that is restarted twice looks like.
+        """
+        while True:
+            await self._wait_for_listener()
+            self._down = asyncio.Event()
+            try:
+                async with self._switch():
+                    await self._down.wait()
+            except fy.P4ClientError as error:
+                if error.code != fy.GRPCStatusCode.UNAVAILABLE:
+                    log.error("%s: %s", self.node.name, error)
+            except RuntimeError as error:  # finsy's answer to a stream that ends or arbitrates against the rules
+                log.error("%s: %s", self.node.name, error)
+            self._set(state=State.CONNECTING, primary=False)
+            await asyncio.sleep(RECONNECT_S)
+
+    async def _wait_for_listener(self) -> None:
+        """Wait until the switch accepts connections: gRPC's own retries start at a second."""
+        host, _, port = self.node.grpc.rpartition(":")
+        started = time.monotonic()
+        warned = False
+        while True:
+            try:
+                _, writer = await asyncio.open_connection(host, int(port))
+            except OSError:
+                if not warned and time.monotonic() - started > PATIENCE_S:
+                    log.warning("%s: still nothing at %s", self.node.name, self.node.grpc)
+                    warned = True
+                await asyncio.sleep(RECONNECT_S)
+            else:
+                writer.close()
+                return
+
+    def _switch(self) -> fy.Switch:
         options = fy.SwitchOptions(
             p4info=self.pipeline.p4info_path,
             device_id=self.node.device_id,
@@ -77,7 +118,7 @@ class SwitchAgent:
 
     def _channel_down(self, _switch: fy.Switch) -> None:
         log.warning("%s: the connection to %s is gone; waiting for it", self.node.name, self.node.grpc)
-        self._set(state=State.CONNECTING, primary=False)
+        self._down.set()
 
     def _set(self, **values: object) -> None:
         for name, value in values.items():

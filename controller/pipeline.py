@@ -56,9 +56,9 @@ class Pipeline:
 
 
 async def read_cookie(stub: p4r_grpc.P4RuntimeStub, device_id: int) -> int | None:
-    """Return the cookie of the switch's pipeline, None when it has no pipeline."""
+    """Return the cookie of the switch's pipeline (0 when it was pushed without one), None when it has no pipeline."""
     request = p4r.GetForwardingPipelineConfigRequest(
-        device_id=device_id, response_type=p4r.GetForwardingPipelineConfigRequest.COOKIE_ONLY
+        device_id=device_id, response_type=p4r.GetForwardingPipelineConfigRequest.P4INFO_AND_COOKIE
     )
     try:
         reply = await stub.GetForwardingPipelineConfig(request, timeout=10)
@@ -66,8 +66,8 @@ async def read_cookie(stub: p4r_grpc.P4RuntimeStub, device_id: int) -> int | Non
         if error.code() == grpc.StatusCode.FAILED_PRECONDITION:
             return None
         raise
-    if not reply.config.HasField("cookie"):
-        return 0
+    if not reply.config.HasField("p4info"):
+        return None
     return int(reply.config.cookie.cookie)
 
 

@@ -8,18 +8,12 @@ import logging
 import os
 import signal
 from pathlib import Path
-from typing import Final
 
-import finsy as fy
-
-from codec.fabric import Fabric, SwitchNode
+from codec.fabric import Fabric
 from controller.agent import SwitchAgent
 from controller.pipeline import Pipeline
 from controller.routes import entries_for
 from controller.status import ControllerStatus
-
-POLL_S: Final = 0.02
-"""How often a switch that does not listen yet is tried; gRPC's own retries start at a second."""
 
 log = logging.getLogger(__name__)
 
@@ -51,24 +45,7 @@ async def serve(fabric: Fabric, pipeline: Pipeline, status_path: Path) -> None:
     status.switches.update({name: agent.status for name, agent in agents.items()})
     publish()
     with contextlib.suppress(asyncio.CancelledError):
-        await asyncio.gather(*(_wait_for(agent.node) for agent in agents.values()))
-        async with fy.Controller([agent.switch() for agent in agents.values()]):
-            await asyncio.get_running_loop().create_future()
+        async with asyncio.TaskGroup() as group:
+            for agent in agents.values():
+                group.create_task(agent.run())
     log.info("stopped")
-
-
-async def _wait_for(node: SwitchNode) -> None:
-    """Wait until the switch accepts connections."""
-    host, _, port = node.grpc.rpartition(":")
-    tries = 0
-    while True:
-        try:
-            _, writer = await asyncio.open_connection(host, int(port))
-        except OSError:
-            if tries == 250:
-                log.warning("%s: still nothing at %s", node.name, node.grpc)
-            tries += 1
-            await asyncio.sleep(POLL_S)
-        else:
-            writer.close()
-            return

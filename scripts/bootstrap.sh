@@ -68,7 +68,7 @@ case $part in
         [ "$part" = run ] || extras="[$part]"
         echo "Installing Python packages into .venv ($part)"
         pip_install .venv -e ".$extras"
-        touch ".venv/.$part-ready"
+        touch .venv/.run-ready ".venv/.$part-ready" # every part holds what a run needs
         ;;
     repl)
         make_environment .venv-repl

@@ -9,10 +9,12 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 import signal
 import sys
 import time
 from pathlib import Path
+from typing import Final
 
 import mininet.log
 from rich.console import Console
@@ -30,6 +32,10 @@ from topologies.ranks import Phase, script_phase, traffic_phase
 from topologies.session import FabricSession, Interrupted, interruptible
 from topologies.summary import PhaseResult, Summary, print_summary, summarise
 from topologies.topos import parse_topo
+
+FULL_BYTES: Final = 1 << 16
+"""A disk with less room than this counts as full when something has gone wrong."""
+FULL_HINT: Final = "Free some space (make clean removes earlier builds), or set RUN_DIR to another place."
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -64,7 +70,7 @@ def _inside(options: Options, console: Console) -> int:
         console.print(f"\nstopped by {signal.Signals(interrupt.number).name}")
         return 128 + interrupt.number
     except (LaunchError, FabricError) as error:
-        _print_fault(error)
+        _print_fault(_full_disk(error, options.run_dir) or error)
     except OSError as error:
         _print_fault(_explain(error, options.run_dir))
     return 1
@@ -168,12 +174,16 @@ class _Lock:
         RunState(os.getpid(), namespace_pid, self._options.topo, self._options.target).save(self._options.run_dir)
 
 
+def _full_disk(error: Exception, run_dir: Path) -> LaunchError | None:
+    """Return a message that says so where a fault came about on a full disk: what cannot write fails oddly."""
+    if shutil.disk_usage(run_dir).free >= FULL_BYTES:
+        return None
+    return LaunchError(f"The disk is full ({run_dir}). What came of it:", FULL_HINT, str(error).splitlines())
+
+
 def _explain(error: OSError, run_dir: Path) -> LaunchError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return LaunchError(
-            f"The disk is full ({error.filename or run_dir}).",
-            "Free some space (make clean removes earlier builds), or set RUN_DIR to another place.",
-        )
+        return LaunchError(f"The disk is full ({error.filename or run_dir}).", FULL_HINT)
     where = f" ({error.filename})" if error.filename else ""
     return LaunchError(f"{error.strerror or error}{where}.")
 
