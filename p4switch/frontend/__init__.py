@@ -21,7 +21,7 @@ from p4switch.frontend.parser import parse
 from p4switch.frontend.preprocess import Preprocessor
 from p4switch.frontend.source import Preprocessed
 
-__all__ = ["CompileError", "Diagnostic", "FrontendOptions", "Stages", "compile_p4", "run_stages"]
+__all__ = ["CompileError", "Diagnostic", "FrontendOptions", "Stages", "compile_p4", "dump", "run_stages"]
 
 # Trees are at most MAX_DEPTH of the parser deep; the phases take up to six Python frames per level.
 _RECURSION_LIMIT = 10_000
@@ -83,3 +83,22 @@ def compile_p4(
     run_stages(Path(path), options, stages)
     assert stages.program is not None
     return stages.program
+
+
+def dump(
+    path: Path | str, stage: str, include_dirs: Sequence[Path | str] = (), defines: Mapping[str, str] | None = None
+) -> str:
+    """Print what a stage makes of a program: 'source' (preprocessed), 'tokens', 'ast' or 'ir'. Raises CompileError."""
+    stages = Stages()
+    options = FrontendOptions(tuple(Path(d) for d in include_dirs), dict(defines or {}))
+    run_stages(Path(path), options, stages, stage)
+    if stage == "source" and stages.source is not None:
+        return stages.source.text
+    if stage == "tokens" and stages.tokens is not None:
+        return stages.tokens.dump()
+    if stage == "ast" and stages.tree is not None:
+        return ast.dump(stages.tree.declarations)
+    from p4switch.ir_text import print_ir  # noqa: PLC0415 - only dumps need it
+
+    assert stages.program is not None
+    return print_ir(stages.program)
