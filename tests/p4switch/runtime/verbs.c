@@ -9,14 +9,15 @@
  *   6  ingress passes, 7 egress passes (counted here)
  *   8  instance type, 9 egress_rid, 10 packet_length (16 bits), 12 metadata `mark` (16 bits), 14 ingress port (16 bits): as egress
  *      finds them
- * Ingress sets mark to 0xabcd in the first pass; field list 1 preserves mark and ingress_port, list 2 only mark.
+ * Ingress sets mark to 0xabcd in the first pass; field list 1 preserves mark and ingress_port, list 2 only mark. What comes from the
+ * event port goes to the CPU port; what goes to the CPU port leaves unchanged.
  */
 #include <string.h>
 
 #include "p4rt.h"
 
 enum { CLONE = 1, AGAIN = 2, MULTICAST = 4, DROP = 8, DIGEST = 16, TRUNCATE = 32, ALWAYS = 64, TABLE = 128 };
-enum { SIZE = 16 };
+enum { SIZE = 16, EVENT_PORT = 507, CPU_PORT = 510 };
 
 struct phv {
     uint8_t valid, h[SIZE];
@@ -51,6 +52,10 @@ static void ingress(struct p4_packet *p)
     if (p->std.ingress_port < r[0].size) r[0].cells[p->std.ingress_port * r[0].words]++;
     if (p->std.parser_error) {
         p->std.egress_spec = 2;  /* a short frame leaves as it came */
+        return;
+    }
+    if (p->std.ingress_port == EVENT_PORT) {
+        p->std.egress_spec = CPU_PORT;
         return;
     }
     uint8_t todo = v->h[0];
@@ -90,7 +95,7 @@ static void ingress(struct p4_packet *p)
 static void egress(struct p4_packet *p)
 {
     struct phv *v = p->phv;
-    if (!v->valid) return;
+    if (!v->valid || p->std.egress_port == CPU_PORT) return;
     uint8_t todo = v->h[1];
     v->h[7]++;
     v->h[8] = (uint8_t)p->std.instance_type;
