@@ -1,11 +1,11 @@
-/* Every number that the program and its peers agree on. Wire values are those of docs/protocol.md; the Python codec is
- * tested against this file and headers.p4, so a value is written here and nowhere else. */
+/* Every number that the program and its peers agree on. Wire values are those of docs/protocol.md; the Python codec
+ * is tested against this file and headers.p4, so a value is written here and nowhere else. */
 #ifndef CONSTANTS_P4
 #define CONSTANTS_P4
 
 // ------------------------------------------------------------------------------------------------------------ ports
 typedef bit<9> port_t;
-// Data ports are 1 to 503. Port 0 is never used: it is what BMv2 shows as ingress_port after a clone or a recirculation.
+// Data ports are 1 to 503. Port 0 is never used: BMv2 shows it as ingress_port after a clone or a recirculation.
 const port_t FIRST_INTERNAL_PORT = 504;
 const port_t EVENT_PORT = 507; // port status and ticks enter here
 const port_t CPU_PORT = 510;   // packet-in and packet-out
@@ -121,10 +121,10 @@ typedef bit<16> slot_t;
 /* What is to become of a frame: one field, so that each step of the ingress needs one comparison. A step acts on frames
  * that are still undecided; it drops one by writing a REASON_ as its verdict.
  *
- * Each reason has a counter of its own (drops.p4) and shows in packet_in_t.reason when it is trapped. A frame with several
- * faults counts under the one that is found first: checks run in the order of the values, but for REASON_TRUNCATED, which
- * is found as soon as a header is missing (a cut frame whose CRC is wrong counts as REASON_BAD_CRC), and
- * REASON_LINK_NOT_UP, which the outgoing link may cause as well. */
+ * Each reason has a counter of its own (drops.p4) and shows in packet_in_t.reason when it is trapped. A frame with
+ * several faults counts under the one that is found first: checks run in the order of the values, but for
+ * REASON_TRUNCATED, which is found as soon as a header is missing (a cut frame whose CRC is wrong counts as
+ * REASON_BAD_CRC), and REASON_LINK_NOT_UP, which the outgoing link may cause as well. */
 typedef bit<7> verdict_t;
 const verdict_t VERDICT_UNDECIDED = 0;
 const verdict_t REASON_UNKNOWN_PORT = 1;

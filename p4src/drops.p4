@@ -3,8 +3,8 @@
 
 #include "headers.p4"
 
-/* Nothing disappears without a name: each reason to drop has a counter of its own, indexed by the port that the frame came
- * in on, whether or not the frame is trapped to the controller afterwards. */
+/* Nothing disappears without a name: each reason to drop has a counter of its own, indexed by the port that the
+ * frame came in on, whether or not the frame is trapped to the controller afterwards. */
 control Drops(in metadata_t meta, in standard_metadata_t standard_metadata) {
     counter(PORTS, CounterType.packets) unknown_port;
     counter(PORTS, CounterType.packets) truncated;

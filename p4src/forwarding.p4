@@ -5,11 +5,12 @@
 
 const bit<64> HASH_VALUES = 0x100000000; // modulo this a CRC-32 stays as it is
 
-/* Where a frame goes. Routes are per tenant: there is no way to name another tenant's endpoint. Nothing is learnt; what the
- * controller did not install is dropped. Of several equal paths a frame with F = 1 takes one by source, destination and
- * entropy, a frame with F = 0 one by source and destination alone, so that it stays in order whatever its entropy says.
- * The slot is the CRC-32 of these as a fraction of the group's size. Its low bits would do badly: of 64 neighbouring ids
- * they reach half the slots of a group of 8, as a CRC is linear and only a few of its input bits differ.
+/* Where a frame goes. Routes are per tenant: there is no way to name another tenant's endpoint. Nothing is learnt; what
+ * the controller did not install is dropped. Of several equal paths a frame with F = 1 takes one by source, destination
+ * and entropy, a frame with F = 0 one by source and destination alone, so that it stays in order whatever its entropy
+ * says. The slot is the CRC-32 of these as a fraction of the group's size. Its low bits would do badly: of 64
+ * neighbouring ids they reach half the slots of a group of 8, as a CRC is linear and only a few of its input bits
+ * differ.
  *
  * Frames for this switch itself are probes and go to the controller. */
 control Forwarding(in headers_t hdr, inout metadata_t meta) {

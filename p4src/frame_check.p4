@@ -3,13 +3,13 @@
 
 #include "headers.p4"
 
-/* Whether a DATA frame is well formed. The switch forwards only what an endpoint could make sense of: a known version, a
- * known transaction, exactly the bytes that its headers announce. A malformed frame is stopped and counted at the first
- * switch, where the port says who sent it.
+/* Whether a DATA frame is well formed. The switch forwards only what an endpoint could make sense of: a known version,
+ * a known transaction, exactly the bytes that its headers announce. A malformed frame is stopped and counted at the
+ * first switch, where the port says who sent it.
  *
- * VC 7 is never held for credits, so memory traffic may not travel on it; EVENT and PROBE may use any VC. An EVENT closes
- * paths at whoever believes it, so it must come from a switch. The end-to-end CRC is the endpoints' business: it is to find
- * what a switch corrupted. */
+ * VC 7 is never held for credits, so memory traffic may not travel on it; EVENT and PROBE may use any VC. An EVENT
+ * closes paths at whoever believes it, so it must come from a switch. The end-to-end CRC is the endpoints' business:
+ * it is to find what a switch corrupted. */
 control FrameCheck(in headers_t hdr, inout metadata_t meta) {
     bit<32> announced = 0; // bytes of the whole frame, as its headers say
 

@@ -1,5 +1,5 @@
-/* Every layout of the protocol, in wire order; docs/protocol.md explains the fields. The Python codec, the Scapy layers and
- * the documentation's tables are tested against this file. */
+/* Every layout of the protocol, in wire order; docs/protocol.md explains the fields. The Python codec, the Scapy
+ * layers and the documentation's tables are tested against this file. */
 #ifndef HEADERS_P4
 #define HEADERS_P4
 
@@ -93,7 +93,7 @@ header link_init_t {
     bit<192> credits_in_use;
 }
 
-// Body of CF_UPDATE (credits freed) and CC_UPDATE (credits consumed): 8 values of 24 bits, VC 0 in the most significant ones.
+// Body of CF_UPDATE (credits freed) and CC_UPDATE (credits consumed). Credits are laid out as in LLR_INIT.
 header credit_update_t {
     bit<40> zero;
     bit<8> vc_mask; // bit v: VC v is reported

@@ -3,8 +3,8 @@
 
 #include "headers.p4"
 
-/* A frame that goes in circles, by a mistake in the routes, must end: each switch that routes it takes one from its hop
- * limit, and one whose limit comes to 0 goes no further. A limit of 0 has expired already. */
+/* A frame that goes in circles, by a mistake in the routes, must end: each switch that routes it takes one from its
+ * hop limit, and one whose limit comes to 0 goes no further. A limit of 0 has expired already. */
 control HopLimit(inout headers_t hdr, inout metadata_t meta) {
     apply {
         if (meta.verdict == VERDICT_FORWARD && meta.routed == 1) {

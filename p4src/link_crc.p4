@@ -3,12 +3,12 @@
 
 #include "headers.p4"
 
-/* The CRC-32 of a link covers everything on it but the crc field, so the list of what it covers depends on which headers a
- * frame has: one line per case below, used alike to verify and to renew. A frame that was cut inside a header, or that is
- * of an unknown kind, still has a CRC that can be checked: what was not extracted is payload. */
+/* The CRC-32 of a link covers everything on it but the crc field, so the list of what it covers depends on which
+ * headers a frame has: one line per case below, used alike to verify and to renew. A frame that was cut inside a
+ * header, or that is of an unknown kind, still has a CRC that can be checked: what was not extracted is payload. */
 #define LINK_FIELDS hdr.link.kind, hdr.link.flags, hdr.link.seq, hdr.link.ack, hdr.link.session
-#define OEFH_FIELDS hdr.oefh.version, hdr.oefh.vc, hdr.oefh.ecn, hdr.oefh.f, hdr.oefh.dst, hdr.oefh.src, hdr.oefh.next, \
-                    hdr.oefh.hops, hdr.oefh.entropy
+#define OEFH_FIELDS hdr.oefh.version, hdr.oefh.vc, hdr.oefh.ecn, hdr.oefh.f, hdr.oefh.dst, hdr.oefh.src, \
+                    hdr.oefh.next, hdr.oefh.hops, hdr.oefh.entropy
 #define LSU_FIELDS hdr.lsu.opcode, hdr.lsu.status, hdr.lsu.length, hdr.lsu.incarnation, hdr.lsu.request, hdr.lsu.key, \
                    hdr.lsu.address
 #define TMA_FIELDS hdr.tma.opcode, hdr.tma.flags, hdr.tma.block, hdr.tma.incarnation, hdr.tma.message, hdr.tma.key, \
@@ -27,8 +27,8 @@
 #define LINK_ALONE hdr.link.isValid() && !hdr.oefh.isValid() && !hdr.llr_control.isValid() && \
                    !hdr.link_init.isValid() && !hdr.credit_update.isValid()
 
-/* Sets standard_metadata.checksum_error. What the controller sends has crossed no link and is not checked, and what the
- * switch tells itself carries no CRC. */
+/* Sets standard_metadata.checksum_error. What the controller sends has crossed no link and is not checked, and what
+ * the switch tells itself carries no CRC. */
 control VerifyLinkCrc(inout headers_t hdr, inout metadata_t meta) {
     apply {
         verify_checksum_with_payload(!hdr.packet_out.isValid() && hdr.lsu.isValid(),
@@ -52,8 +52,8 @@ control VerifyLinkCrc(inout headers_t hdr, inout metadata_t meta) {
     }
 }
 
-/* Renews the CRC of every frame that leaves on a link, as hop limit and link header have changed. A frame that goes to the
- * controller stays as it came in, so that a trapped one can be studied. */
+/* Renews the CRC of every frame that leaves on a link, as hop limit and link header have changed. A frame that goes
+ * to the controller stays as it came in, so that a trapped one can be studied. */
 control RenewLinkCrc(inout headers_t hdr, inout metadata_t meta) {
     apply {
         update_checksum_with_payload(meta.renew_crc == 1 && hdr.lsu.isValid(),

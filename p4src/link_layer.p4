@@ -3,12 +3,13 @@
 
 #include "headers.p4"
 
-/* Whether the link delivered a frame that may be believed. A bad CRC comes first: nothing in such a frame means anything.
- * Then the rules that keep a Linux host's own stack away from the frames, then whether the link is in a state to carry
- * this frame at all.
+/* Whether the link delivered a frame that may be believed. A bad CRC comes first: nothing in such a frame means
+ * anything. Then the rules that keep a Linux host's own stack away from the frames, then whether the link is in a state
+ * to carry this frame at all.
  *
- * An open port has no bring-up: session 0, no LLR, no credits, so that only DATA can mean something on it. A managed port
- * carries nothing until its link is up; bring-up does not exist yet, so neither direction of it carries anything. */
+ * An open port has no bring-up: session 0, no LLR, no credits, so that only DATA can mean something on it. A managed
+ * port carries nothing until its link is up; bring-up does not exist yet, so neither direction of it carries
+ * anything. */
 control LinkLayer(in headers_t hdr, inout metadata_t meta, in standard_metadata_t standard_metadata) {
     apply {
         if (meta.verdict == VERDICT_UNDECIDED) {

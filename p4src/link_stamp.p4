@@ -3,8 +3,8 @@
 
 #include "headers.p4"
 
-/* The link header belongs to one link, so it is written anew for the one that the frame leaves on. On an open port it says
- * nothing but the kind. */
+/* The link header belongs to one link, so it is written anew for the one that the frame leaves on. On an open port
+ * it says nothing but the kind. */
 control LinkStamp(inout headers_t hdr, inout metadata_t meta) {
     apply {
         hdr.link.flags = 0;

@@ -3,8 +3,9 @@
 
 #include "headers.p4"
 
-/* Reads every header that the switch decides on. Nothing is refused here: what is missing or unknown stays invalid, and the
- * ingress drops it under a named reason (a parser that rejected would drop without a count, and BMv2's never drops). */
+/* Reads every header that the switch decides on. Nothing is refused here: what is missing or unknown stays invalid,
+ * and the ingress drops it under a named reason (a parser that rejected would drop without a count, and BMv2's never
+ * drops). */
 parser FrameParser(
     packet_in packet,
     out headers_t hdr,

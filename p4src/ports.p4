@@ -6,9 +6,9 @@
 /* Who is on the other side of the port. A frame means something only with its port's configuration: whether the link is
  * managed, whether a GPU or a switch is on it, and whose GPU that is. A port that nobody configured passes nothing.
  *
- * Two internal ports are configured by their nature. The CPU port is trusted like a fabric port; a packet-out that names
- * an egress port goes straight there, any other is routed like a frame from another switch. The event port carries what
- * the switch senses; nothing acts on it yet. */
+ * Two internal ports are configured by their nature. The CPU port is trusted like a fabric port; a packet-out that
+ * names an egress port goes straight there, any other is routed like a frame from another switch. The event port
+ * carries what the switch senses; nothing acts on it yet. */
 control Ports(inout headers_t hdr, inout metadata_t meta, in standard_metadata_t standard_metadata) {
     counter(PORTS, CounterType.packets_and_bytes) port_rx;
 

@@ -3,8 +3,9 @@
 
 #include "headers.p4"
 
-/* Whose frame this is. Endpoints act on the source id alone, so an id may enter the fabric only on a port that it belongs
- * to, and the port says its tenant. Between switches the id has been checked already, and it tells the tenant. */
+/* Whose frame this is. Endpoints act on the source id alone, so an id may enter the fabric only on a port that it
+ * belongs to, and the port says its tenant. Between switches the id has been checked already, and it tells the
+ * tenant. */
 control Sources(in headers_t hdr, inout metadata_t meta, in standard_metadata_t standard_metadata) {
     action allow() {}
 

@@ -3,9 +3,10 @@
 
 #include "headers.p4"
 
-/* What the controller gets to see: frames addressed to this switch, and dropped frames of the reasons that it asked for,
- * as they came in, with their port and the reason in front. A meter per reason bounds what a flood of one kind can take from
- * the controller and from the other kinds; what exceeds it is dropped. Without a rate the meter passes everything. */
+/* What the controller gets to see: frames addressed to this switch, and dropped frames of the reasons that it asked
+ * for, as they came in, with their port and the reason in front. A meter per reason bounds what a flood of one kind
+ * can take from the controller and from the other kinds; what exceeds it is dropped. Without a rate the meter passes
+ * everything. */
 control ToController(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     meter(VERDICTS, MeterType.packets) packet_in_rate;
     bit<2> color = 0;

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from p4switch.p4info import p4info_of
 
 from p4switch.frontend import compile_p4
+from p4switch.p4info import p4info_of
 
 ROOT = Path(__file__).resolve().parents[2]
 P4SRC = ROOT / "p4src"
