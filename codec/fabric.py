@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -31,8 +32,11 @@ MAX_PLANE: Final = 255
 MAX_SWITCH_PORT: Final = 503
 """Ports above it are the switch's own: 504 and 507 to 509 inside, 510 CPU, 511 drop. Port 0 is never used."""
 MAX_INCARNATION: Final = 0xFFFF
+MAX_IFACE: Final = 15
+"""Longest name of an interface on Linux."""
 ROLES: Final = ("endpoint", "fabric")
 MODES: Final = ("open", "managed")
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # names become parts of file names
 
 
 class FabricError(ValueError):
@@ -286,6 +290,12 @@ def _repeated(values: Iterable[Any]) -> list[Any]:
 def _problems(fabric: Fabric) -> Iterable[str]:
     """Yield everything that is wrong with a fabric, one line each."""
     nodes: tuple[GpuNode | SwitchNode, ...] = (*fabric.gpus, *fabric.switches)
+    for node in nodes:
+        if not _NAME.fullmatch(node.name):
+            yield f"{node.name!r} is no name: letters, digits, '_', '-' and '.', beginning with a letter or digit"
+        for iface in (port.iface for port in node.ports):
+            if not 0 < len(iface) <= MAX_IFACE or "/" in iface or any(letter.isspace() for letter in iface):
+                yield f"{node.name}: {iface!r} is no interface name: 1 to {MAX_IFACE} characters without '/' and spaces"
     for repeated in _repeated(node.name for node in nodes):
         yield f"the name {repeated!r} is used more than once"
     for repeated in _repeated(node.id for node in nodes):

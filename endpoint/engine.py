@@ -19,7 +19,7 @@ from codec.frames import Buffer, FrameError, parse_lsu
 from endpoint.errors import ClosedError
 from endpoint.fair_lock import FairLock
 from endpoint.initiator import Initiator
-from endpoint.link import OpenLink
+from endpoint.link import LinkLayer
 from endpoint.port import Port
 from endpoint.target import Target
 from endpoint.transfer import Transfer
@@ -50,7 +50,7 @@ class Engine:
         self,
         gpu_id: int,
         ports: Mapping[int, Port],
-        links: Mapping[int, OpenLink],
+        links: Mapping[int, LinkLayer],
         target: Target,
         counters: Counter[str],
     ) -> None:
@@ -66,7 +66,7 @@ class Engine:
         self._stopping = False
         self._failure: BaseException | None = None
         self._last_request = 0.0
-        self._polled: dict[int, tuple[Port, OpenLink]] = {}
+        self._polled: dict[int, tuple[Port, LinkLayer]] = {}
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._epoll = select.epoll()
         self._thread = threading.Thread(target=self._run, name=f"gpu-{gpu_id}", daemon=True)

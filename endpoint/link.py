@@ -24,6 +24,20 @@ class FramePort(Protocol):
         """Send a frame; one that cannot be sent is counted there."""
 
 
+class LinkLayer(Protocol):
+    """What a GPU needs of the link layer of each of its ports."""
+
+    @property
+    def up(self) -> bool:
+        """Whether packets may be sent."""
+
+    def send(self, packet: bytes) -> None:
+        """Send a packet (OEFH and what follows)."""
+
+    def receive(self, frame: memoryview) -> memoryview | None:
+        """Return the packet that a frame carries, or None when there is none to be believed; never raises."""
+
+
 class OpenLink:
     """An open port's link layer.
 
@@ -44,7 +58,7 @@ class OpenLink:
         self._port.send(open_frame(packet))
 
     def receive(self, frame: memoryview) -> memoryview | None:
-        """Return the packet that a frame carries, or None when nothing in it is to be believed; never raises."""
+        """Return the packet that a frame carries, or None when there is none to be believed; never raises."""
         packet = open_packet(frame)
         if packet is not None:
             return packet

@@ -100,7 +100,7 @@ def _run(pattern: Pattern, gpu: Gpu, parameters: Parameters, report: Report) -> 
             duration_s = run.elapsed_s
             report.error = "interrupted"
             status = EXIT_INTERRUPTED
-    report.finish(duration_s, gpu.counters(), gpu.port_counters())
+    report.finish(duration_s, run.counters(), gpu.port_counters())
     return status if report.ok or status else EXIT_FAILED
 
 

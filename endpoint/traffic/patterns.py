@@ -54,12 +54,22 @@ class Run:
     report: Report
     progress: Progress
     started: float = field(default_factory=time.monotonic)
+    before: dict[str, int] = field(default_factory=dict)
     _shown_s: float = 0.0
 
     def start(self) -> None:
-        """Wait for all ranks, then start the clock."""
+        """Wait for all ranks, then start the clock; what was sent to those that were not there yet does not count."""
         self.gpu.barrier()
+        self.before = self.gpu.counters()
         self.started = time.monotonic()
+
+    def counters(self) -> dict[str, int]:
+        """Return what the endpoint counted since the start."""
+        return {
+            name: value - self.before.get(name, 0)
+            for name, value in self.gpu.counters().items()
+            if value != self.before.get(name, 0)
+        }
 
     @property
     def elapsed_s(self) -> float:
