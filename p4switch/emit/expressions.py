@@ -211,6 +211,9 @@ class Expressions:
         op = e.op
         if op in ("&&", "||"):
             return f"({self.value(e.left)} {op} {self.value(e.right)})"
+        if isinstance(e.left.type, ir.Varbits) and op in ("==", "!="):
+            sides = ", ".join(f"({x}).data, ({x}).bits" for x in (self.value(e.left), self.value(e.right)))
+            return f"{'' if op == '==' else '!'}p4_equal_bits({sides})"
         if not is_scalar(e.left.type):
             raise EmitError(self.loc, f"operator {op} is not defined on {type(e.left.type).__name__}")
         if op in _COMPARISONS:

@@ -15,7 +15,7 @@ def varbit_of(t: ir.HeaderType) -> tuple[str, ir.Varbits] | None:
 
 def fixed_bits(t: ir.HeaderType) -> int:
     """Width of a header without its varbit, in bits."""
-    return sum(bit_width(field) for _, field in t.fields if not isinstance(field, ir.Varbits))
+    return sum(slot.width for slot in _leaves([f for f in t.fields if not isinstance(f[1], ir.Varbits)]))
 
 
 def max_bytes(t: ir.HeaderType) -> int:
@@ -29,6 +29,15 @@ def scalar_leaves(t: ir.Type, text: str) -> list[Slot]:
     if isinstance(t, ir.HeaderType | ir.StructType):
         return [leaf for name, field in t.fields for leaf in scalar_leaves(field, f"{text}.{c_name(name)}")]
     return [Slot(text, bit_width(t))]
+
+
+def _leaves(fields: list[tuple[str, ir.Type]]) -> list[Slot]:
+    """Flatten fields of the header `h` points to: a header may hold structs."""
+    return [leaf for name, field in fields for leaf in scalar_leaves(field, f"h->{c_name(name)}")]
+
+
+def _bits(fields: list[tuple[str, ir.Type]]) -> int:
+    return sum(leaf.width for leaf in _leaves(fields))
 
 
 def _segments(t: ir.HeaderType) -> tuple[list[tuple[str, ir.Type]], list[tuple[str, ir.Type]]]:
@@ -72,11 +81,11 @@ class HeaderFunctions:
         with self.out.block(f"static inline void {name}({c_type} *h, const uint8_t *p, uint32_t varbits)"):
             self._unpack(before, 0, "b")
             if varbit:
-                field, bits = f"h->{c_name(varbit[0])}", sum(bit_width(f) for _, f in before)
+                field, bits = f"h->{c_name(varbit[0])}", _bits(before)
                 self.out.line(f"{field}.bits = varbits;")
                 self.out.line(f"p4_copy_bits({field}.data, 0, p, {bits}, varbits);")
                 if after:
-                    tail = sum(bit_width(f) for _, f in after)
+                    tail = _bits(after)
                     self.out.line(f"uint8_t tail[{(tail + 7) // 8}] = {{0}};")
                     self.out.line(f"p4_copy_bits(tail, 0, p, {bits} + varbits, {tail});")
                     self.out.line("p = tail;")
@@ -87,8 +96,7 @@ class HeaderFunctions:
         self.out.line()
 
     def _unpack(self, fields: list[tuple[str, ir.Type]], at: int, prefix: str) -> None:
-        slots = [Slot(f"h->{c_name(name)}", bit_width(field)) for name, field in fields]
-        for line in unpack(slots, f"p + {at}" if at else "p", prefix):
+        for line in unpack(_leaves(fields), f"p + {at}" if at else "p", prefix):
             self.out.line(line)
 
     def _write_emit(self, t: ir.HeaderType, c_type: str, name: str) -> None:
@@ -97,10 +105,10 @@ class HeaderFunctions:
         with self.out.block(f"static inline uint32_t {name}(uint8_t *p, const {c_type} *h)"):
             self._pack(before, "p")
             if varbit:
-                field, bits = f"h->{c_name(varbit[0])}", sum(bit_width(f) for _, f in before)
+                field, bits = f"h->{c_name(varbit[0])}", _bits(before)
                 self.out.line(f"p4_copy_bits(p, {bits}, {field}.data, 0, {field}.bits);")
                 if after:
-                    tail = sum(bit_width(f) for _, f in after)
+                    tail = _bits(after)
                     self.out.line(f"uint8_t tail[{(tail + 7) // 8}];")
                     self._pack(after, "tail")
                     self.out.line(f"p4_copy_bits(p, {bits} + {field}.bits, tail, 0, {tail});")
@@ -110,5 +118,5 @@ class HeaderFunctions:
         self.out.line()
 
     def _pack(self, fields: list[tuple[str, ir.Type]], buffer: str) -> None:
-        for line in pack([Item(f"h->{c_name(name)}", bit_width(field)) for name, field in fields], buffer):
+        for line in pack([Item(leaf.text, leaf.width) for leaf in _leaves(fields)], buffer):
             self.out.line(line)

@@ -97,6 +97,7 @@ class ParserWriter:
         return state if state in ("accept", "reject") else f"state_{c_name(state)}"
 
     def _fail(self, error: str) -> str:
+        """C text that ends the parser with an error of core.p4."""
         return f"{{ pkt->std.parser_error = {self.unit.error_index(error)}u; goto reject; }}"
 
     # --------------------------------------------------------------------------------------------------- statements
@@ -139,6 +140,7 @@ class ParserWriter:
             if varbit:
                 amount = f.expressions.amount(s.varbit_bits) if s.varbit_bits is not None else "0"
                 f.out.line(f"const uint64_t varbits = {amount};")
+                f.out.line(f"if (varbits % 8) {self._fail('ParserInvalidArgument')}")  # as on BMv2
                 f.out.line(f"if (varbits > {varbit[1].max_width}) {self._fail('HeaderTooShort')}")
                 f.out.line(f"if (end - at < {bits} + varbits) {self._fail('PacketTooShort')}")
                 f.out.line(f"{function}(&{place}, {self._source(max_bytes(t) * 8)}, (uint32_t)varbits);")
@@ -147,8 +149,9 @@ class ParserWriter:
                 f.out.line(f"if (end - at < {bits}) {self._fail('PacketTooShort')}")
                 f.out.line(f"{function}(&{place}, {self._source(bits)}, 0);")
                 f.out.line(f"at += {bits};")
-            if isinstance(s.header, ir.StackNext):
-                f.out.line(f"{f.value(s.header.base)}.next_++;")
+            for e in all_expressions(s.header):
+                if isinstance(e, ir.StackNext):
+                    f.out.line(f"{f.value(e.base)}.next_++;")
 
     def _advance(self, f: Function, s: ir.Advance) -> None:
         amount = f.expressions.amount(s.bits)

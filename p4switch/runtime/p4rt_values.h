@@ -68,6 +68,12 @@ static P4_UNUSED void p4_copy_bits(uint8_t *dst, uint32_t to_bit, const uint8_t 
     }
 }
 
+/* Tell whether two varbits are equal: in length and in every bit. */
+static P4_UNUSED bool p4_equal_bits(const uint8_t *a, uint32_t a_bits, const uint8_t *b, uint32_t b_bits) {
+    if (a_bits != b_bits || memcmp(a, b, a_bits >> 3)) return false;
+    return !(a_bits & 7) || !((a[a_bits >> 3] ^ b[a_bits >> 3]) >> (8 - (a_bits & 7)));
+}
+
 /* A byte string that grows bit by bit: field lists with a varbit or with headers that may be absent. */
 struct p4_bit_writer { uint8_t *data; uint32_t bits; };
 

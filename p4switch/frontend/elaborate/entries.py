@@ -6,6 +6,7 @@ from p4switch import ir
 from p4switch.frontend import ast
 from p4switch.frontend import types as ty
 from p4switch.frontend.elaborate.base import numeric
+from p4switch.frontend.elaborate.notes import number_of
 from p4switch.frontend.elaborate.statements import Statements
 from p4switch.frontend.elaborate.values import ActionVal, Value
 from p4switch.frontend.errors import did_you_mean
@@ -93,6 +94,11 @@ class Entries(Statements):
                     hint = "only ternary, range and optional keys need priorities"
                     self.errors.error(entry.loc, f"priority in table '{node.name}'", hint)
             return [0] * len(entries)
+        annotated = [number_of(e.annotations, "priority") for e in entries]
+        if any(p is not None for p in annotated):
+            # p4c's older way for BMv2: the smallest wins, an entry without one counts its position.
+            ranks = [i + 1 if p is None else p for i, p in enumerate(annotated)]
+            return [max(ranks) + 1 - rank for rank in ranks]
         if all(e.priority is None for e in entries) and "priority_delta" not in properties:
             return list(range(len(entries), 0, -1))
         largest_first = True

@@ -15,7 +15,15 @@ RUNTIME = Path(__file__).parents[3] / "p4switch" / "runtime"
 LOC = ir.Loc("test.p4", 1, 1)
 B8, B16, B32, B192 = ir.Bits(8), ir.Bits(16), ir.Bits(32), ir.Bits(192)
 BOOL, ERROR = ir.Bool(), ir.ErrorType()
-ERRORS = ("NoError", "PacketTooShort", "NoMatch", "StackOutOfBounds", "HeaderTooShort", "ParserTimeout")
+ERRORS = (
+    "NoError",
+    "PacketTooShort",
+    "NoMatch",
+    "StackOutOfBounds",
+    "HeaderTooShort",
+    "ParserTimeout",
+    "ParserInvalidArgument",
+)
 ALGORITHMS = ir.EnumType("HashAlgorithm", ("crc32", "crc16", "csum16", "xor16", "identity", "random"))
 
 OUTER = ir.HeaderType("outer_t", (("kind", B8), ("flag", ir.Bits(1)), ("default", ir.Bits(7)), ("wide", B192)))
