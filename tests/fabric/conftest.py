@@ -39,17 +39,6 @@ def target(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def processes() -> dict[int, str]:
-    """Return the command lines of all processes by id."""
-    found = {}
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            found[int(path.parent.name)] = path.read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-        except OSError:
-            continue  # it ended meanwhile
-    return found
-
-
 def interfaces() -> set[str]:
     """Return the names of this namespace's interfaces."""
     return {path.name for path in Path("/sys/class/net").iterdir()}
@@ -60,6 +49,7 @@ class Launcher:
     """One way to run the launcher; everything it writes goes to `run_dir`."""
 
     run_dir: Path
+    mark: str
     started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
@@ -69,15 +59,15 @@ class Launcher:
         process = subprocess.Popen(
             [sys.executable, "-m", "topologies", "--run-dir", str(self.run_dir), *arguments],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=REPOSITORY,
-            env={**plain, **environment},
+            env={**plain, **environment, **dict([self.mark.split("=")])},
         )  # fmt: skip
         self.started.append(process)
         return process
 
-    def run(self, *arguments: str, timeout_s: float = 100, **environment: str) -> tuple[int, str, str]:
+    def run(self, *arguments: str, **environment: str) -> tuple[int, str, str]:
         """Run it to its end and return status, output and errors."""
         process = self.start(*arguments, **environment)
-        output, errors = process.communicate(timeout=timeout_s)
+        output, errors = process.communicate(timeout=100)
         return process.returncode, output, errors
 
 
@@ -85,21 +75,27 @@ class Launcher:
 def launcher(tmp_path: Path) -> Iterator[Launcher]:
     """A launcher with a run directory of its own; afterwards nothing of it may be left."""
     before = interfaces()
-    made = Launcher(tmp_path / "run")
+    made = Launcher(tmp_path / "run", f"ETHLINK_TEST={tmp_path.name}-{os.getpid()}-{time.time_ns()}")
     yield made
     for process in made.started:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=20)
-    wait_until(lambda: not leftovers(made.run_dir), "nothing of the fabric runs", lambda: leftovers(made.run_dir))
+    wait_until(lambda: not leftovers(made.mark), "nothing of the fabric runs", lambda: leftovers(made.mark))
     assert interfaces() == before
     assert not (made.run_dir / "launcher.json").exists() or any(p.returncode == -9 for p in made.started)
 
 
-def leftovers(run_dir: Path) -> list[str]:
-    """Return the processes that have to do with `run_dir`, and Mininet's shells."""
-    return [line for pid, line in processes().items()
-            if pid != os.getpid() and (str(run_dir) in line or "mininet:g" in line)]  # fmt: skip
+def leftovers(mark: str) -> list[str]:
+    """Return the command lines of the processes that descend from a launcher with this mark in its environment."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (path / "environ").read_bytes().split(b"\0"):
+                found.append((path / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        except OSError:
+            continue  # it ended meanwhile
+    return found
 
 
 def wait_until(condition: Callable[[], bool], what: str, detail: Callable[[], object], timeout_s: float = 20) -> None:

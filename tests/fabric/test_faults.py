@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fabric.conftest import REPOSITORY, Launcher, wait_until
+from tests.fabric.conftest import REPOSITORY, Launcher, leftovers, wait_until
 from topologies.errors import LaunchError
 from topologies.nodes import P4SwitchNode
 
@@ -46,6 +46,7 @@ def test_a_signal_ends_everything(launcher: Launcher, endless: Path, number: sig
     """The fixture checks that no process, namespace or interface is left, after SIGKILL as well."""
     process = launcher.start("--topo", "planes,2,1", SCRIPT=str(endless))
     wait_for_script(launcher, endless.parent, 2)
+    assert len(leftovers(launcher.mark)) >= 8, "launcher, shells, switch, controller, ranks"
     state = json.loads((launcher.run_dir / "launcher.json").read_text())
     assert Path(f"/proc/{state['namespace_pid']}").exists()
     process.send_signal(number)
@@ -61,7 +62,7 @@ def test_ctrl_c_at_the_terminal_reaches_every_process_of_the_group(launcher: Lau
     command = [sys.executable, "-m", "topologies", "--run-dir", str(launcher.run_dir), "--topo", "planes,2,1"]
     process = subprocess.Popen(
         command, cwd=REPOSITORY, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "SCRIPT": str(endless)}, start_new_session=True,
+        env={**os.environ, "SCRIPT": str(endless), **dict([launcher.mark.split("=")])}, start_new_session=True,
     )  # fmt: skip
     launcher.started.append(process)
     wait_for_script(launcher, endless.parent, 2)
