@@ -1,15 +1,17 @@
 """Scapy layers of every EthLink header, for tests, captures and packets made by hand.
 
-`Link()/OEFH()/LSU(opcode="STORE", address=64, data=b"12345678")` builds a whole frame: lengths and both CRCs are filled
-in unless given. `Link(frame_bytes)` dissects one; `crc_ok()` of `Link`, `LSU` and `TMA` tells whether the CRCs hold.
-The fields are made from `codec.layouts`. What differs from the bits on the wire: `LSU.length` counts bytes (1 to 256,
-not bytes - 1), and the `data` and `crc` that end an LSU or TMA frame are fields of those layers.
+`Link()/OEFH()/LSU(opcode="STORE", address=64, data=b"12345678")` builds a whole frame: lengths and both CRCs are
+filled in unless given. `Link(frame_bytes)` dissects one, `read_capture(file)` a capture; `crc_ok()` of `Link`, `LSU`
+and `TMA` tells whether the CRCs hold. The fields are made from `codec.layouts`. What differs from the bits on the
+wire: `LSU.length` counts bytes (1 to 256, not bytes - 1), and the `data` and `crc` that end an LSU or TMA frame are
+fields of those layers.
 
 Importing this module imports Scapy, which takes most of a second: the endpoint's run-time code does not.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from enum import IntEnum, IntFlag
 from typing import Any, ClassVar, Final
@@ -27,6 +29,7 @@ from scapy.fields import (
     XIntField,
 )
 from scapy.packet import Packet, bind_bottom_up, bind_layers
+from scapy.utils import RawPcapReader
 
 from codec import layouts
 from codec.constants import (
@@ -185,8 +188,8 @@ class LSU(_Transaction):
             pkt = pkt[:1] + bytes([(length - 1) & 0xFF]) + pkt[2:]
         return self._with_crc(pkt) + pay
 
-    def mysummary(self) -> str:
-        return self.sprintf("LSU %LSU.opcode% #%LSU.request% %LSU.address%")
+    def mysummary(self) -> Any:  # with the layers whose summaries go in front
+        return self.sprintf("LSU %LSU.opcode% #%LSU.request% %LSU.address%"), [OEFH]
 
 
 class TMA(_Transaction):
@@ -205,8 +208,8 @@ class TMA(_Transaction):
             pkt = pkt[:10] + len(self.data).to_bytes(2, "big") + pkt[12:]
         return self._with_crc(pkt) + pay
 
-    def mysummary(self) -> str:
-        return self.sprintf("TMA %TMA.opcode% #%TMA.message% +%TMA.offset%")
+    def mysummary(self) -> Any:  # with the layers whose summaries go in front
+        return self.sprintf("TMA %TMA.opcode% #%TMA.message% +%TMA.offset%"), [OEFH]
 
 
 class Event(Packet):
@@ -262,3 +265,9 @@ for _body, _first, _second in (
 ):
     bind_layers(Link, _body, kind=_first)
     bind_bottom_up(Link, _body, kind=_second)
+
+
+def read_capture(path: str | os.PathLike[str]) -> list[Link]:
+    """Return the frames of a capture file (pcap or pcapng), as tcpdump or the switch writes it, dissected."""
+    with RawPcapReader(os.fspath(path)) as frames:
+        return [Link(frame) for frame, _metadata in frames]

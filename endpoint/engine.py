@@ -11,7 +11,7 @@ import select
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from codec.constants import MAX_GPU_ID, LsuOpcode, Next, Vc
@@ -88,13 +88,18 @@ class Engine:
             self._epoll.modify(port.fileno(), select.EPOLLIN | select.EPOLLOUT)
 
     def issue(
-        self, dst: int, operations: list[Operation], finish: Callable[[list[Any]], Any], timeout_s: float
+        self,
+        dst: int,
+        count: int,
+        operations: Iterable[Operation],
+        finish: Callable[[list[Any]], Any],
+        timeout_s: float,
     ) -> Transfer:
-        """Send requests, each as soon as the window has room for it, and return the transfer that they make.
+        """Send `count` requests, each as soon as the window has room for it, and return the transfer that they make.
 
-        Raises ClosedError when the engine has stopped.
+        Each may take `timeout_s` seconds. Raises ClosedError when the engine has stopped.
         """
-        transfer: Transfer = Transfer(self.lock, len(operations), finish)
+        transfer: Transfer = Transfer(self.lock, count, finish)
         with self.lock:
             initiator = self._initiator
             now = time.monotonic()

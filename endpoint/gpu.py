@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -156,7 +156,8 @@ class Gpu:
 
     def load_async(self, dst: int, address: int, length: int, key: int = DEFAULT_KEY) -> Transfer[bytes]:
         """Begin a load. Waits only while the window to `dst` is full."""
-        return self._issue(dst, _load_operations(address, length, key), b"".join)
+        _check_place(address, length, key)
+        return self._issue(dst, _requests(length), _load_operations(address, length, key), b"".join)
 
     def load_many(self, dst: int, places: Iterable[tuple[int, int]], key: int = DEFAULT_KEY) -> list[bytes]:
         """Return the bytes at many places `(address, length)` of another GPU, as many at a time as the window holds."""
@@ -169,10 +170,10 @@ class Gpu:
         operations: list[Operation] = []
         parts: list[int] = []
         for address, length in places:
-            some = _load_operations(address, length, key)
-            operations += some
-            parts.append(len(some))
-        return self._issue(dst, operations, lambda values: _gather(values, parts))
+            _check_place(address, length, key)
+            operations += _load_operations(address, length, key)
+            parts.append(_requests(length))
+        return self._issue(dst, len(operations), operations, lambda values: _gather(values, parts))
 
     def store(self, dst: int, address: int, data: Data, key: int = DEFAULT_KEY) -> None:
         """Write bytes at `address` of another GPU; when it returns, they are there.
@@ -184,7 +185,9 @@ class Gpu:
 
     def store_async(self, dst: int, address: int, data: Data, key: int = DEFAULT_KEY) -> Transfer[None]:
         """Begin a store. Waits only while the window to `dst` is full; `data` may be changed once it returns."""
-        return self._issue(dst, _store_operations(address, data, key), _nothing)
+        view = _bytes_of(data)
+        _check_place(address, len(view), key)
+        return self._issue(dst, _requests(len(view)), _store_operations(address, view, key), _nothing)
 
     def store_many(self, dst: int, pieces: Iterable[tuple[int, Data]], key: int = DEFAULT_KEY) -> None:
         """Write many pieces `(address, data)` to another GPU, as many at a time as the window holds."""
@@ -192,8 +195,12 @@ class Gpu:
 
     def store_many_async(self, dst: int, pieces: Iterable[tuple[int, Data]], key: int = DEFAULT_KEY) -> Transfer[None]:
         """Begin many stores. Returns once the last request is on its way."""
-        operations = [operation for address, data in pieces for operation in _store_operations(address, data, key)]
-        return self._issue(dst, operations, _nothing)
+        operations: list[Operation] = []
+        for address, data in pieces:
+            view = _bytes_of(data)
+            _check_place(address, len(view), key)
+            operations += _store_operations(address, view, key)
+        return self._issue(dst, len(operations), operations, _nothing)
 
     def atomic_add(self, dst: int, address: int, value: int, key: int = DEFAULT_KEY) -> int:
         """Add to an aligned 8-byte word of another GPU, modulo 2^64; return the word before (0 to 2^64 - 1)."""
@@ -281,7 +288,8 @@ class Gpu:
     def _issue(
         self,
         dst: int,
-        operations: list[Operation],
+        count: int,
+        operations: Iterable[Operation],
         finish: Callable[[list[Any]], Any],
         timeout_s: float | None = None,
     ) -> Transfer:
@@ -289,7 +297,7 @@ class Gpu:
             raise ValueError(f"destination {dst} is no GPU id: 0 to {MAX_GPU_ID}")
         if dst == self.id:
             raise ValueError(f"GPU {dst} accesses its own memory directly, through region.array")
-        return self._engine.issue(dst, operations, finish, timeout_s or self.options.timeout_s)
+        return self._engine.issue(dst, count, operations, finish, timeout_s or self.options.timeout_s)
 
     def _atomic(
         self,
@@ -306,7 +314,7 @@ class Gpu:
                 raise ValueError(f"operand {operand} does not fit 8 bytes")
         data = b"".join((operand % (1 << 64)).to_bytes(ATOMIC_BYTES, "little") for operand in operands)
         operation = int(opcode), key, address, ATOMIC_BYTES, data
-        return self._issue(dst, [operation], _only, timeout_s)
+        return self._issue(dst, 1, [operation], _only, timeout_s)
 
 
 def _check_place(address: int, length: int, key: int) -> None:
@@ -318,32 +326,31 @@ def _check_place(address: int, length: int, key: int) -> None:
         raise ValueError(f"{length} bytes at {address:#x} do not lie within 64-bit addresses")
 
 
-def _load_operations(address: int, length: int, key: int) -> list[Operation]:
-    """Return the requests of a load, at most 256 bytes each."""
-    _check_place(address, length, key)
-    if length <= LSU_MAX_BYTES:
-        return [(_LOAD, key, address, length, b"")]
-    return [
-        (_LOAD, key, address + offset, min(LSU_MAX_BYTES, length - offset), b"")
-        for offset in range(0, length, LSU_MAX_BYTES)
-    ]
+def _requests(length: int) -> int:
+    """Return how many requests an access of so many bytes is."""
+    return -(-length // LSU_MAX_BYTES)
 
 
-def _store_operations(address: int, data: Data, key: int) -> list[Operation]:
-    """Return the requests of a store, at most 256 bytes each."""
+def _load_operations(address: int, length: int, key: int) -> Iterator[Operation]:
+    """Yield the requests of a load, at most 256 bytes each."""
+    for offset in range(0, length, LSU_MAX_BYTES):
+        yield _LOAD, key, address + offset, min(LSU_MAX_BYTES, length - offset), b""
+
+
+def _store_operations(address: int, data: memoryview | bytes | bytearray, key: int) -> Iterator[Operation]:
+    """Yield the requests of a store, at most 256 bytes each."""
+    for offset in range(0, len(data), LSU_MAX_BYTES):
+        piece = data[offset : offset + LSU_MAX_BYTES]
+        yield _STORE, key, address + offset, len(piece), piece
+
+
+def _bytes_of(data: Data) -> memoryview | bytes:
+    """Return data as something whose length is in bytes and whose slices are cheap."""
     if isinstance(data, np.ndarray):
-        data = np.ascontiguousarray(data).reshape(-1).view(np.uint8).data
-    elif isinstance(data, memoryview) and (data.ndim != 1 or data.itemsize != 1):
-        data = data.cast("B")
-    length = len(data)
-    _check_place(address, length, key)
-    if length <= LSU_MAX_BYTES:
-        return [(_STORE, key, address, length, data)]
-    view = memoryview(data)
-    return [
-        (_STORE, key, address + offset, min(LSU_MAX_BYTES, length - offset), view[offset : offset + LSU_MAX_BYTES])
-        for offset in range(0, length, LSU_MAX_BYTES)
-    ]
+        return memoryview(np.ascontiguousarray(data).reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+    if isinstance(data, bytes) and len(data) <= LSU_MAX_BYTES:
+        return data
+    return memoryview(data).cast("B")
 
 
 def _gather(values: list[bytes], parts: list[int]) -> list[bytes]:

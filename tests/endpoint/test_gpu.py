@@ -574,3 +574,31 @@ def test_import_is_light() -> None:
                           cwd=Path(__file__).parents[2])  # fmt: skip
     heavy = {"scapy", "rich", "grpc", "finsy", "networkx", "pyroute2", "asyncio"}
     assert heavy.isdisjoint(done.stdout.split())
+
+
+def test_removed_interface_neither_spins_nor_hangs(cable: tuple[str, str], gpus: Maker) -> None:
+    a = gpus(1, {0: cable[0]}, options=EndpointOptions(timeout_s=0.3, linger_s=0))
+    ip(f"link delete {cable[0]}")
+    with pytest.raises(LsuTimeout):
+        a.load(2, 0, 8)
+    before = time.process_time()
+    time.sleep(0.3)
+    assert time.process_time() - before < 0.1
+    assert a.counters()["tx_dropped_down"] > 0
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_failed_receive_thread_is_told(pair: tuple[Gpu, Gpu], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever ends the receive thread, callers learn of it instead of waiting for ever."""
+    a, b = pair
+    waiting = a.load_async(9, 0, 8)
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("out of luck")
+
+    monkeypatch.setattr(a._engine, "_deliver", fail)
+    with pytest.raises(LsuTimeout):
+        b.load(1, 0, 8)
+    with pytest.raises(ClosedError, match="GPU 1 is closed: out of luck"):
+        a.load(2, 0, 8)
+    assert isinstance(waiting.exception(1), ClosedError)
