@@ -150,10 +150,11 @@ def test_const_entries(switch: DataPlane) -> None:
     first, second = switch.table_records(CONSTANT)
     assert first.is_const and first.entry.matches == (FieldMatch(7, mask_or_hi=0xFF), FieldMatch(0x30, mask_or_hi=0xF0))
     assert (first.entry.priority, first.entry.action_id, first.entry.params) == (5, TO_PORT, (3,))
-    assert second.entry.priority == 4
+    assert second.entry.priority == 4 and second.entry.matches == (None, None)
     found = switch.table_lookup(CONSTANT, (7, 0x3F))
     assert found is not None and found.entry == first.entry
-    assert switch.table_lookup(CONSTANT, (8, 0x3F)) is None
+    found = switch.table_lookup(CONSTANT, (8, 0x3F))
+    assert found is not None and found.entry == second.entry
     with pytest.raises(ReadOnly, match="constant has const entries"):
         switch.table_delete(first.entry)
     with pytest.raises(ReadOnly, match="const default"):

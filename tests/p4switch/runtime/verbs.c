@@ -144,10 +144,10 @@ static const struct p4_key_desc lpm[] = {{"a", 1, 8, 0, P4_EXACT}, {"b", 2, 100,
 static const struct p4_key_desc ternary[] = {{"a", 1, 16, 0, P4_TERNARY}, {"b", 2, 70, 1, P4_TERNARY}};
 static const struct p4_key_desc mixed[] = {{"a", 1, 8, 0, P4_RANGE}, {"b", 2, 80, 1, P4_RANGE}, {"c", 3, 8, 3, P4_OPTIONAL},
                                            {"d", 4, 8, 4, P4_TERNARY}, {"e", 5, 4, 5, P4_EXACT}, {"f", 6, 8, 6, P4_LPM}};
-static const uint64_t const_value[] = {7, 0x30}, const_mask[] = {0xff, 0xf0}, const_data[] = {3};
+static const uint64_t const_value[] = {7, 0x30}, const_mask[] = {0xff, 0xf0}, const_any[] = {0, 0}, const_data[] = {3};
 static const struct p4_key_desc const_key[] = {{"a", 1, 8, 0, P4_TERNARY}, {"b", 2, 8, 1, P4_TERNARY}};
 static const struct p4_const_entry const_entries[] = {{const_value, const_mask, 1, const_data, 5},
-                                                      {const_value, const_mask + 1, 0, NULL, 4}};
+                                                      {const_any, const_any, 0, NULL, 4}};
 #define TABLE_OF(name, id, keys, words, size, counter, meter) \
     {name, id, sizeof keys / sizeof *keys, words, keys, 3, all_actions, 0, NULL, false, size, 0, NULL, false, counter, meter, -1, true}
 static const struct p4_table_desc tables[] = {
