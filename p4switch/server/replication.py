@@ -8,7 +8,7 @@ from finsy.proto import p4r
 
 from p4switch.dataplane import DataPlane
 from p4switch.server.handler import DELETE, INSERT, Sink, Undo
-from p4switch.server.status import ALREADY_EXISTS, INVALID_ARGUMENT, NOT_FOUND, RequestError
+from p4switch.server.status import ALREADY_EXISTS, INVALID_ARGUMENT, NOT_FOUND, OUT_OF_RANGE, RequestError
 from p4switch.server.values import decode_unsigned, encode_unsigned
 
 _PORT_BITS = 9  # v1model's PortId_t
@@ -118,7 +118,8 @@ class ReplicationEntities:
 
 def _check_number(number: int, most: int, what: str) -> None:
     if not 0 < number <= most:
-        raise RequestError(INVALID_ARGUMENT, f"{what}: the number must be between 1 and {most}")
+        code = OUT_OF_RANGE if number and most == _MOST_GROUP else INVALID_ARGUMENT  # as BMv2 has it
+        raise RequestError(code, f"{what}: the number must be between 1 and {most}")
 
 
 def _check_presence(kind: int, present: bool, what: str) -> None:

@@ -264,7 +264,7 @@ def _keys(match_fields: Iterable[p4i.MatchField], types: p4t.P4TypeInfo, owner: 
     keys = []
     for each in match_fields:
         if each.match_type not in _KIND_NAMES:
-            kind = each.other_match_type or p4i.MatchField.MatchType.Name(each.match_type)
+            kind = each.other_match_type or f"number {each.match_type}"
             raise RequestError(
                 INVALID_ARGUMENT,
                 f"P4Info: match field '{each.name}' of {owner} has match kind {kind}; "
