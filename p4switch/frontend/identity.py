@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from p4switch import ir
-from p4switch.frontend.elaborate.objects import Named, annotation
 from p4switch.frontend.elaborate.notes import notes
+from p4switch.frontend.elaborate.objects import Named, annotation
+from p4switch.frontend.errors import Failure
 
 PREFIXES = {
     "action": 0x01,
@@ -45,6 +46,7 @@ def jenkins_one_at_a_time(text: bytes) -> int:
 def identify(objects: Iterable[Named]) -> None:
     """Give every object its Identity: name, id, alias, annotations. Objects of one kind and name share one."""
     found = list(objects)
+    _check_names(found)
     ids = _ids(found)
     aliases = _aliases({o.name for o in found})
     for item in found:
@@ -54,6 +56,19 @@ def identify(objects: Iterable[Named]) -> None:
         identity = ir.Identity(item.name, ids[item.kind, item.name], aliases[item.name], shown, hidden)
         value: Any = item.value
         item.value = replace(value, identity=identity)
+
+
+def _check_names(objects: list[Named]) -> None:
+    """Tables and externs need names of their own; an action's may stand for several bindings of it."""
+    seen: set[tuple[str, str]] = set()
+    for item in objects:
+        key = (item.kind, item.name)
+        if item.kind not in ("action", "controller_header") and key in seen:
+            kind = item.kind.replace("_", " ")
+            raise Failure(
+                item.loc, f"two objects of kind {kind} are called '{item.name}'", "use @name to tell them apart"
+            )
+        seen.add(key)
 
 
 def _ids(objects: list[Named]) -> dict[tuple[str, str], int]:

@@ -53,6 +53,20 @@ def overlap(a: tuple[str | int, ...], b: tuple[str | int, ...]) -> bool:
 class Arguments(Types):
     """Everything about parameters."""
 
+    def check_params(self, params: tuple[ast.Parameter, ...]) -> None:
+        """Check what holds for the parameters of any action or function by themselves."""
+        seen: set[str] = set()
+        directionless: str | None = None
+        for param in params:
+            if param.name in seen:
+                self.errors.error(param.loc, f"parameter '{param.name}' is declared twice")
+            seen.add(param.name)
+            if not param.direction:
+                directionless = param.name
+            elif directionless is not None:
+                hint = "parameters without direction come last: the control plane gives them"
+                self.errors.error(param.loc, f"parameter '{param.name}' stands behind '{directionless}'", hint)
+
     # ---------------------------------------------------------------------------------------------------- matching
 
     def accepts(self, params: tuple[ast.Parameter, ...], args: tuple[ast.Argument, ...]) -> bool:

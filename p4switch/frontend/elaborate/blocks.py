@@ -24,7 +24,6 @@ from p4switch.frontend.elaborate.values import (
 from p4switch.frontend.errors import Failure
 from p4switch.ir import Loc
 
-
 _BODY = 1 << 20  # position of what the body of a block makes, behind all members
 
 
@@ -183,7 +182,7 @@ class Blocks(Tables):
         try:
             with self.scoped(inner):
                 for i, member in enumerate(decl.locals):
-                    self.objects.position = (*block.position, i + 1)
+                    self.objects.position, self.objects.loc = (*block.position, i + 1), member.loc
                     with self.collecting():
                         self.member_decl(member)
         finally:
@@ -208,6 +207,7 @@ class Blocks(Tables):
         if isinstance(node, ast.Instantiation):
             return self.instantiation(node)
         if isinstance(node, ast.ActionDecl):
+            self.check_params(node.params)
             return ActionVal(node, self.scope, self.prefix, self.objects.position)
         if isinstance(node, ast.TableDecl):
             return self.table_decl(node, self.prefix)

@@ -106,6 +106,8 @@ class Calls(Externs):
                 frame.result = result
         frame.copy_out = lambda: [ir.Assign(loc, target.expr, copy.expr) for target, copy in copies]
         self.run_body(decl, frame, inner, loc)
+        if isinstance(decl, ast.FunctionDecl):
+            self.check_returns(decl, frame.return_type)
         self.out.extend(frame.copy_out())
         if frame.result is not None:
             return Value(frame.return_type, frame.result)
@@ -126,6 +128,11 @@ class Calls(Externs):
             self.emit(ir.Scope(loc, frame.label, tuple(body)))
         else:
             self.out.extend(body)
+
+    def check_returns(self, decl: ast.FunctionDecl, kind: ty.Type) -> None:
+        if kind is not ty.VOID and decl.body is not None and not always_returns(decl.body):
+            hint = f"end it with: return VALUE; of type {kind}"
+            self.errors.error(decl.loc, f"function '{decl.name}' does not return a value on all paths", hint)
 
     def body_statements(self, body: tuple[ast.Stmt, ...]) -> None:
         """Elaborate a callable's body; a final return needs no jump."""
@@ -246,6 +253,21 @@ class Calls(Externs):
         self.out.extend(table.key_statements)
         self.emit(ir.ApplyTable(node.loc, table.ir_name))
         return ApplyResult(table, len(self.out) - 1, self.out)
+
+
+def always_returns(node: ast.Stmt | None) -> bool:
+    """Whether no path through a statement reaches its end."""
+    if isinstance(node, ast.ReturnStmt | ast.ExitStmt):
+        return True
+    if isinstance(node, ast.BlockStmt):
+        return any(always_returns(s) for s in node.body)
+    if isinstance(node, ast.IfStmt):
+        return always_returns(node.then) and always_returns(node.otherwise)
+    if isinstance(node, ast.SwitchStmt):
+        bodies = [c.body for c in node.cases if c.body is not None]
+        has_default = any(c.label.value is None for c in node.cases)
+        return has_default and all(always_returns(b) for b in bodies)
+    return False
 
 
 def size_bounds(kind: ty.Type) -> tuple[int | None, int | None]:

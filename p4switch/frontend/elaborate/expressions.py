@@ -254,6 +254,8 @@ class Expressions(Operators):
         if name == "size":
             return const(ty.bits(32), kind.size)
         if name == "lastIndex":
+            if self.frame_kind() == "control":
+                self.fail(loc, "'.lastIndex' of a stack outside of a parser")
             return Value(ty.bits(32), ir.StackLastIndex(ir.Bits(32), base.expr))
         if name in ("next", "last"):
             if self.frame_kind() != "parser":

@@ -18,7 +18,8 @@ class Named:
     name: str
     annotations: tuple[ast.Annotation, ...]
     value: object  # the IR object, its identity still empty
-    position: tuple[int, ...] = ()
+    position: tuple[int, ...]
+    loc: ir.Loc
 
 
 # First element of positions: global objects, those inside the package's blocks.
@@ -34,6 +35,7 @@ class Objects:
 
     named: list[Named] = field(default_factory=list)
     position: tuple[int, ...] = (GLOBAL,)
+    loc: ir.Loc = field(default_factory=lambda: ir.Loc("", 0, 0))
 
     def add(
         self,
@@ -43,7 +45,7 @@ class Objects:
         value: object,
         position: tuple[int, ...] | None = None,
     ) -> Named:
-        found = Named(kind, name, annotations, value, self.position if position is None else position)
+        found = Named(kind, name, annotations, value, self.position if position is None else position, self.loc)
         self.named.append(found)
         return found
 

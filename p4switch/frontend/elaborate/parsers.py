@@ -60,7 +60,10 @@ class Parsers(Blocks):
                 first = "start"
             self.parser_states(block, {"accept": "accept", "reject": "reject", "start": first})
         self.out = saved
-        return reachable(self.states)
+        found = reachable(self.states)
+        if not any(c.target in ("accept", "reject") for s in found for c in s.transition.cases):
+            self.errors.error(block.decl.loc, f"parser '{block.decl.name}' never reaches accept or reject")
+        return found
 
     def parser_states(self, block: BlockVal, targets: dict[str, str]) -> None:
         decl = block.decl

@@ -67,15 +67,20 @@ class Elaborator(Parsers):
         """Elaborate; None when there are errors, which are in `errors` then."""
         self.reserve_names(program)
         for i, decl in enumerate(program.declarations):
-            self.objects.position = (GLOBAL, i)
+            self.objects.position, self.objects.loc = (GLOBAL, i), decl.loc
             with self.collecting():
                 self.global_decl(decl)
         with self.collecting():
-            self.elaborate_main(program)
+            self.elaborate_main()
         self.check_unused(program)
+        if self.main is None:
+            with self.collecting():
+                self.missing_main(program)
         if self.errors.diagnostics:
             return None
-        return self.assemble(program, source, files)
+        with self.collecting():
+            return self.assemble(program, source, files)
+        return None
 
     def reserve_names(self, program: ast.Program) -> None:
         """Keep locals from being called like action parameters, which are variables of their actions' bodies."""
@@ -121,11 +126,16 @@ class Elaborator(Parsers):
         elif isinstance(decl, ast.FunctionDecl):
             self.declare_function(decl)
         elif isinstance(decl, ast.ActionDecl):
+            self.check_params(decl.params)
             self.declare(decl.name, ActionVal(decl, self.globals, None), decl.loc)
         elif isinstance(decl, ast.ExternDecl | ast.ParserDecl | ast.ControlDecl | ast.PackageDecl):
             self.declare_open(decl)
         elif isinstance(decl, ast.Instantiation):
             operand = self.instantiation(decl)
+            if isinstance(operand, BlockVal) and not isinstance(operand.decl, ast.PackageDecl):
+                word = "parser" if isinstance(operand.decl, ast.ParserDecl) else "control"
+                hint = f"instantiate it inside a {word}, or as an argument of V1Switch"
+                self.fail(decl.loc, f"{word} '{decl.name}' is instantiated outside of all {word}s", hint)
             self.declare(decl.name, operand, decl.loc)
             if decl.name == "main":
                 self.check_main(operand, decl)
@@ -164,15 +174,17 @@ class Elaborator(Parsers):
             self.fail(decl.type.loc, f"package {operand.decl.name} is not supported", hint)
         self.main = operand
 
-    def elaborate_main(self, program: ast.Program) -> None:
+    def missing_main(self, program: ast.Program) -> None:
+        known = self.globals.names.get("main")
+        if known is not None and not isinstance(known, BlockVal | UnknownVal):
+            loc = next(d.loc for d in program.declarations if d.name == "main")
+            self.fail(loc, f"'main' is {known.what}, it must be a package", "write V1Switch(...) main;")
+        if known is None:
+            last = program.declarations[-1].loc if program.declarations else _ORIGIN
+            self.fail(last, "the program has no 'main'", "end it with V1Switch(...) main;")
+
+    def elaborate_main(self) -> None:
         if self.main is None:
-            known = self.globals.names.get("main")
-            if known is not None and not isinstance(known, BlockVal | UnknownVal):
-                loc = next(d.loc for d in program.declarations if d.name == "main")
-                self.fail(loc, f"'main' is {known.what}, it must be a package", "write V1Switch(...) main;")
-            if known is None:
-                last = program.declarations[-1].loc if program.declarations else _ORIGIN
-                self.errors.error(last, "the program has no 'main'", "end it with V1Switch(...) main;")
             return
         assert isinstance(self.main.decl, ast.PackageDecl)
         for param in self.main.decl.params:
@@ -335,6 +347,8 @@ class Elaborator(Parsers):
                         self.frame.return_type = self.resolve_type(decl.return_type, allow_void=True)
                     scope.names.update(params)
                     self.statements(decl.body.body)
+                    if isinstance(decl, ast.FunctionDecl):
+                        self.check_returns(decl, self.frame.return_type)
         finally:
             self.active.pop()
             self.elaborated.add(id(decl))

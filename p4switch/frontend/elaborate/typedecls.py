@@ -66,7 +66,7 @@ class Types(Expressions):
         if ref.width is None:
             return ty.INT
         width = ref.width if isinstance(ref.width, int) else self.constant_int(ref.width, "a width")
-        least = 2 if ref.kind == "int" and False else 1 if ref.kind == "int" else 0
+        least = 1 if ref.kind == "int" else 0
         if not least <= width <= ty.MAX_WIDTH:
             self.fail(ref.loc, f"width {width} is not supported", f"widths of {ref.kind}: {least} to {ty.MAX_WIDTH}")
         if ref.kind == "varbit":
@@ -151,6 +151,12 @@ class Types(Expressions):
                     kind = self.resolve_type(field.type)
                     self.check_field(decl, field, kind)
                     result.fields[field.name] = kind
+        varbits = [n for n, t in result.fields.items() if isinstance(ty.underlying(t), ty.Varbit)]
+        if decl.kind == "header" and len(varbits) > 1:
+            second = next(f for f in decl.fields if f.name == varbits[1])
+            self.errors.error(
+                second.loc, f"{decl.kind} {decl.name} has more than one varbit field", "a header may have one"
+            )
         if decl.kind == "header_union":
             self.unions[result.ir_name] = result
         return result
