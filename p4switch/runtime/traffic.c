@@ -15,7 +15,7 @@
 
 enum { INSTANCE_NORMAL, INSTANCE_INGRESS_CLONE, INSTANCE_EGRESS_CLONE, INSTANCE_RECIRCULATED = 4, INSTANCE_REPLICATED,
        INSTANCE_RESUBMITTED };
-#define SLACK_NS 1000000              /* a paced queue that is served late catches up, by this much at most */
+#define SLACK_NS 4000000              /* a paced queue that is served late catches up, by this much at most: a time slice */
 
 static void ingress(p4_switch *sw, struct packet *k);
 static void egress(p4_switch *sw, struct packet *k, uint32_t port, struct queue *q);

@@ -142,7 +142,7 @@ def test_queue_rate_and_depth(wires: tuple[FarEnd, FarEnd], running: DataPlane) 
         one.send(frame(payload=i.to_bytes(4, "big")))
     got = two.receive_all(300, timeout_s=0.3)
     span = got[-1][0] - got[0][0]
-    assert 0.95 < (len(got) - 1) / span / 1000 < 1.1
+    assert 0.8 < (len(got) - 1) / span / 1000 < 1.05  # a loaded machine may hold the switch up
     lost = port(running, 2).drops["queue_full"]
     assert len(got) + lost == 300 and lost > 100
     assert [int.from_bytes(data[16:20], "big") for _, data in got[:100]] == list(range(100))
@@ -151,7 +151,7 @@ def test_queue_rate_and_depth(wires: tuple[FarEnd, FarEnd], running: DataPlane) 
         one.send(frame(payload=bytes(984)))  # 1 ms each
     got = two.receive_all(100, timeout_s=0.3)
     assert len(got) == 100
-    assert 0.090 < got[-1][0] - got[0][0] < 0.120
+    assert 0.094 < got[-1][0] - got[0][0] < 0.130
 
 
 def test_paced_frames_are_spaced(wires: tuple[FarEnd, FarEnd], running: DataPlane) -> None:

@@ -6,14 +6,15 @@ import ctypes
 import os
 import select
 import socket
+import struct
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 CLONE_NEWNET = 0x40000000
 ETH_P_ALL = 0x0003
+SO_TIMESTAMPNS = 35
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -53,6 +54,7 @@ class FarEnd:
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
         self._socket.setsockopt(socket.SOL_SOCKET, 33, 8 << 20)  # SO_RCVBUFFORCE
         self._socket.setsockopt(263, 23, 1)  # SOL_PACKET, PACKET_IGNORE_OUTGOING
+        self._socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         self._socket.bind((iface, 0))
 
     def send(self, data: bytes) -> None:
@@ -60,14 +62,23 @@ class FarEnd:
 
     def receive(self, timeout_s: float = 2.0) -> bytes | None:
         """The next frame, None when none comes."""
+        received = self.receive_timed(timeout_s)
+        return received[1] if received else None
+
+    def receive_timed(self, timeout_s: float) -> tuple[float, bytes] | None:
+        """The next frame and when it arrived, by the kernel: seconds."""
         ready, _, _ = select.select([self._socket], [], [], timeout_s)
-        return self._socket.recv(16384) if ready else None
+        if not ready:
+            return None
+        data, ancillary, _, _ = self._socket.recvmsg(16384, 64)
+        seconds, nanoseconds = struct.unpack("qq", ancillary[0][2])
+        return seconds + nanoseconds * 1e-9, data
 
     def receive_all(self, n: int, timeout_s: float = 2.0) -> list[tuple[float, bytes]]:
         """Up to n frames with their times of arrival, until none comes for timeout_s."""
         frames: list[tuple[float, bytes]] = []
-        while len(frames) < n and (data := self.receive(timeout_s)) is not None:
-            frames.append((time.monotonic(), data))
+        while len(frames) < n and (received := self.receive_timed(timeout_s)) is not None:
+            frames.append(received)
         return frames
 
     def close(self) -> None:
