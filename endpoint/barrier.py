@@ -24,7 +24,7 @@ class Barrier:
 
     `ranks` are the ids of the whole group in the same order everywhere, `region` is the memory that the others add to
     (its `u64` words are the rounds' slots), `add(dst, address, timeout_s)` adds 1 to a word of another GPU's, and
-    `wait(predicate, timeout_s)` waits for remote writes.
+    `wait(region, predicate, timeout_s)` waits for remote writes.
     """
 
     def __init__(
@@ -33,19 +33,21 @@ class Barrier:
         ranks: Sequence[int],
         region: Region,
         add: Callable[[int, int, float], object],
-        wait: Callable[[Callable[[], bool], float], bool],
+        wait: Callable[[Region, Callable[[], bool], float], bool],
     ) -> None:
         self._ranks = tuple(ranks)
         self._rank = self._ranks.index(gpu_id)
+        self._region = region
         self._words = region.u64
-        self._base = region.base
         self._add = add
         self._wait = wait
         self._passed = 0
-        region.watchers += 1
 
     def arrive(self, timeout_s: float) -> None:
-        """Wait until all GPUs of the group have arrived. Raises BarrierTimeout after `timeout_s` seconds."""
+        """Wait until all GPUs of the group have arrived.
+
+        Raises BarrierTimeout after `timeout_s` seconds. Then the group is out of step, and no barrier works any more.
+        """
         deadline = time.monotonic() + timeout_s
         self._passed += 1
         size = len(self._ranks)
@@ -54,11 +56,11 @@ class Barrier:
             to = self._ranks[(self._rank + (1 << step)) % size]
             before = self._ranks[(self._rank - (1 << step)) % size]
             try:
-                self._add(to, self._base + 8 * step, max(0.001, deadline - time.monotonic()))
+                self._add(to, self._region.base + 8 * step, max(0.001, deadline - time.monotonic()))
             except LsuTimeout as error:
                 raise BarrierTimeout(f"barrier {self._passed}: GPU {to} did not answer in {timeout_s} s") from error
             slot = step
-            if not self._wait(lambda: self._words[slot] >= self._passed, deadline - time.monotonic()):  # noqa: B023
+            if not self._wait(self._region, lambda: self._words[slot] >= self._passed, deadline - time.monotonic()):  # noqa: B023
                 raise BarrierTimeout(
                     f"barrier {self._passed}: nothing came from GPU {before} in {timeout_s} s; it, or a GPU that it "
                     f"waits for, has not arrived"

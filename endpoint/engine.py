@@ -20,6 +20,7 @@ from endpoint.errors import ClosedError
 from endpoint.fair_lock import FairLock
 from endpoint.initiator import Initiator
 from endpoint.link import LinkLayer
+from endpoint.memory import Region
 from endpoint.port import Port
 from endpoint.target import Target
 from endpoint.transfer import Transfer
@@ -67,13 +68,15 @@ class Engine:
         self._failure: BaseException | None = None
         self._last_request = 0.0
         self._polled: dict[int, tuple[Port, LinkLayer]] = {}
-        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._epoll = select.epoll()
+        self._wake: int
+        self._epoll: select.epoll
         self._thread = threading.Thread(target=self._run, name=f"gpu-{gpu_id}", daemon=True)
 
     def start(self, initiator: Initiator) -> None:
         """Begin to receive."""
         self._initiator = initiator
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._epoll = select.epoll()
         self._epoll.register(self._wake, select.EPOLLIN)
         for plane, port in self._ports.items():
             self._epoll.register(port.fileno(), select.EPOLLIN)
@@ -97,7 +100,8 @@ class Engine:
     ) -> Transfer:
         """Send `count` requests, each as soon as the window has room for it, and return the transfer that they make.
 
-        Each may take `timeout_s` seconds. Raises ClosedError when the engine has stopped.
+        Each may take `timeout_s` seconds. Once one has failed, no more are sent. Raises ClosedError when the engine
+        has stopped.
         """
         transfer: Transfer = Transfer(self.lock, count, finish)
         with self.lock:
@@ -112,20 +116,26 @@ class Engine:
                         self._check_running()
                         initiator.want_room(dst)
                     now = time.monotonic()
+                if transfer.failed:  # say so now, rather than after as many time-outs as there are windows left
+                    transfer.drop_parts(count - index)
+                    break
                 initiator.submit(now, now + timeout_s, dst, opcode, key, address, length, data, transfer, index)
         return transfer
 
-    def wait_written(self, predicate: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait until `predicate()` holds, asking anew after remote writes to watched regions; tell whether it does."""
+    def wait_written(self, region: Region, predicate: Callable[[], bool], timeout_s: float) -> bool:
+        """Wait until `predicate()` holds, asking anew after remote writes to the region; tell whether it does."""
         with self.lock:
-            return self._written.wait_for(lambda: self._check_running() or predicate(), timeout_s)
+            region.watchers += 1
+            try:
+                return self._written.wait_for(lambda: self._check_running() or predicate(), timeout_s)
+            finally:
+                region.watchers -= 1
 
     def stop(self, linger_s: float) -> None:
         """Answer requests until none came for `linger_s`, then end the thread and fail what is unfinished."""
-        if threading.current_thread() is not self._thread and self._thread.is_alive():
-            limit = time.monotonic() + 10 * linger_s
-            while (now := time.monotonic()) < min(self._last_request + linger_s, limit) and not self._failure:
-                time.sleep(min(self._last_request + linger_s - now, linger_s))
+        limit = time.monotonic() + 10 * linger_s
+        while (now := time.monotonic()) < min(self._last_request + linger_s, limit) and not self._failure:
+            time.sleep(min(self._last_request + linger_s - now, linger_s))
         with self.lock:
             self._stopping = True
         os.eventfd_write(self._wake, 1)
@@ -176,10 +186,12 @@ class Engine:
             port.flush()
             if not port.backlogged:
                 self._epoll.modify(descriptor, select.EPOLLIN)
+        more = True
         for _ in range(_BATCH):
             frame = port.receive()
             if frame is None:
-                return False
+                more = False
+                break
             packet = link.receive(frame)
             if packet is not None:
                 response = self._deliver(packet)
@@ -187,7 +199,7 @@ class Engine:
                     link.send(response)
         if port.backlogged:
             self._epoll.modify(descriptor, select.EPOLLIN | select.EPOLLOUT)
-        return True
+        return more
 
     def _deliver(self, packet: memoryview) -> bytes | None:
         """Act on a packet that a link layer accepted; return the response, or None."""

@@ -139,11 +139,7 @@ class Gpu:
 
         `predicate` must not access other GPUs. Raises ClosedError when the GPU is closed meanwhile.
         """
-        region.watchers += 1
-        try:
-            return self._engine.wait_written(predicate, timeout_s)
-        finally:
-            region.watchers -= 1
+        return self._engine.wait_written(region, predicate, timeout_s)
 
     # ------------------------------------------------------------------------------------------- others' memory
 
@@ -241,9 +237,10 @@ class Gpu:
         return self._ranks
 
     def barrier(self, timeout_s: float = 60.0) -> None:
-        """Wait until every GPU of the group has come here as often as this one. Raises BarrierTimeout.
+        """Wait until every GPU of the group has come here as often as this one.
 
-        The first one also waits for processes that are still starting.
+        The first one also waits for processes that are still starting. Raises BarrierTimeout, after which the group is
+        out of step: end the program.
         """
         self._barrier.arrive(timeout_s)
 

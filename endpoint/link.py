@@ -27,10 +27,6 @@ class FramePort(Protocol):
 class LinkLayer(Protocol):
     """What a GPU needs of the link layer of each of its ports."""
 
-    @property
-    def up(self) -> bool:
-        """Whether packets may be sent."""
-
     def send(self, packet: bytes) -> None:
         """Send a packet (OEFH and what follows)."""
 
@@ -47,11 +43,6 @@ class OpenLink:
     def __init__(self, port: FramePort, counters: Counter[str]) -> None:
         self._port = port
         self._counters = counters
-
-    @property
-    def up(self) -> bool:
-        """Whether packets may be sent: always, on an open port."""
-        return True
 
     def send(self, packet: bytes) -> None:
         """Send a packet (OEFH and what follows) as a DATA frame."""

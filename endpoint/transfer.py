@@ -73,16 +73,25 @@ class Transfer(Generic[T]):
     def part_done(self, index: int, value: Any) -> None:
         """Complete one part. Called under the lock."""
         self._values[index] = value
-        self._end_part()
+        self._end_parts(1)
 
     def part_failed(self, error: BaseException) -> None:
         """End one part with an error. Called under the lock."""
         if self._error is None:
             self._error = error
-        self._end_part()
+        self._end_parts(1)
 
-    def _end_part(self) -> None:
-        self._remaining -= 1
+    @property
+    def failed(self) -> bool:
+        """Whether a part has failed already, be the rest done or not."""
+        return self._error is not None
+
+    def drop_parts(self, count: int) -> None:
+        """End parts that will never be asked for, as another one has failed. Called under the lock."""
+        self._end_parts(count)
+
+    def _end_parts(self, count: int) -> None:
+        self._remaining -= count
         if not self._remaining:
             self._ended = time.monotonic()
             for waiter in self._waiters:

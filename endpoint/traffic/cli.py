@@ -22,6 +22,8 @@ EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130
+END_S: Final = 600.0
+"""How long a rank that has done waits for the others: in a ping, all but one have nothing else to do."""
 MAX_SIZE: Final = 1 << 20
 
 
@@ -91,7 +93,7 @@ def _run(pattern: Pattern, gpu: Gpu, parameters: Parameters, report: Report) -> 
         try:
             pattern(run)
             duration_s = run.elapsed_s
-            gpu.barrier()  # nobody leaves while others still ask
+            gpu.barrier(timeout_s=END_S + (parameters.duration_s or 0))  # nobody leaves while others still ask
             status = EXIT_OK
         except EndpointError as error:
             duration_s = run.elapsed_s

@@ -195,6 +195,17 @@ def test_silent_peer_times_out(cable: tuple[str, str], gpus: Maker) -> None:
     assert a.counters()["timed_out_requests"] == 1
 
 
+def test_long_access_to_a_silent_peer_fails_after_one_time_out(cable: tuple[str, str], gpus: Maker) -> None:
+    a = gpus(1, {0: cable[0]}, options=EndpointOptions(timeout_s=0.3, window=8, linger_s=0))
+    start = time.monotonic()
+    with pytest.raises(LsuTimeout):
+        a.store(9, 0, bytes(1 << 20))
+    assert time.monotonic() - start < 1.5
+    transfer = a.load_many_async(9, [(0, 8)] * 100)
+    assert isinstance(transfer.exception(5), LsuTimeout)
+    assert a.counters()["tx_frames"] < 500
+
+
 def test_dead_interface_times_out_and_recovers(cable: tuple[str, str], gpus: Maker) -> None:
     a = gpus(1, {0: cable[0]}, options=EndpointOptions(timeout_s=0.3, linger_s=0))
     b = gpus(2, {0: cable[1]})
