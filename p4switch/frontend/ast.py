@@ -523,6 +523,21 @@ class Program:
     declarations: tuple[Decl, ...]
 
 
+def start_of(node: Node) -> Loc:
+    """Give where an expression's text begins: `loc` of a.b is that of b."""
+    while True:
+        if isinstance(node, Member | IndexExpr | SliceExpr):
+            node = node.base
+        elif isinstance(node, BinaryExpr):
+            node = node.left
+        elif isinstance(node, MuxExpr):
+            node = node.condition
+        elif isinstance(node, CallExpr):
+            node = node.callee
+        else:
+            return node.loc
+
+
 def dump(node: Any, indent: int = 0) -> str:
     """Print a tree, one node a line with its location; scalars beside the node's name."""
     if isinstance(node, tuple):

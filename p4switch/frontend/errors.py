@@ -15,6 +15,7 @@ from typing import Protocol
 from p4switch.ir import Loc
 
 MAX_ERRORS = 20
+MAX_SHOWN = 200  # characters of a source line
 
 _TOKEN = re.compile(r'[A-Za-z_]\w*|\d\w*|"[^"\n]*"|\S')
 
@@ -82,6 +83,9 @@ def render(diagnostic: Diagnostic, sources: SourceLines | None) -> str:
         start = min(loc.column - 1, len(text))
         token = _TOKEN.match(text, start)
         width = max(1, token.end() - start if token else 1)
+        if len(text) > MAX_SHOWN:  # only the surroundings of the place
+            cut = max(0, start - MAX_SHOWN // 2)
+            text, start = ("..." if cut else "") + text[cut : cut + MAX_SHOWN] + "...", start - cut + (3 if cut else 0)
         # Tabs are kept in front of the caret so that it stands below its token in any terminal.
         lead = "".join("\t" if c == "\t" else " " for c in text[:start])
         lines += ["    " + text.rstrip(), "    " + lead + "^" + "~" * (width - 1)]
@@ -93,9 +97,8 @@ def render(diagnostic: Diagnostic, sources: SourceLines | None) -> str:
 def did_you_mean(name: str, choices: Iterable[str], what: str = "choices") -> str:
     """Give a hint for a misspelt name: the nearest of the valid choices, or a list of them when it is short."""
     valid = sorted({c for c in choices if c and not c.startswith("__")})
-    near = difflib.get_close_matches(name, valid, n=1, cutoff=0.6)
-    if not near:
-        near = [c for c in valid if c.lower() == name.lower()]
+    near = [c for c in valid if c.lower() == name.lower()]
+    near = near or difflib.get_close_matches(name, valid, n=1, cutoff=0.6)
     listing = f"{what}: {', '.join(valid)}" if 0 < len(valid) <= 12 else ""
     if near:
         return f"did you mean '{near[0]}'?" + (f" ({listing})" if listing and len(valid) > 1 else "")

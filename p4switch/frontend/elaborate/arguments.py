@@ -140,7 +140,7 @@ class Arguments(Types):
                 values = self.keep_order([p.value for p in ins if p.value is not None], mark, node.loc)
                 for entry, value in zip(ins, values, strict=True):
                     entry.value = value
-            passed.append(Passed(param, node.loc, operand))
+            passed.append(Passed(param, ast.start_of(node), operand))
         return passed
 
     def lvalue_operand(self, operand: Operand, node: ast.Expr, param: ast.Parameter) -> Operand:

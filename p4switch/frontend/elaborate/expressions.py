@@ -52,7 +52,7 @@ class Expressions(Operators):
 
     def typed(self, node: ast.Expr, target: ty.Type) -> Operand:
         """Elaborate an expression and convert it to a type, without storing aggregates."""
-        return self.convert(self.expr(node), target, node.loc)
+        return self.convert(self.expr(node), target, ast.start_of(node))
 
     def rvalue(self, node: ast.Expr, target: ty.Type) -> ir.Expr:
         """Elaborate an expression to an IR expression of a type."""
@@ -64,7 +64,7 @@ class Expressions(Operators):
             return boolean(False)
         if operand.type is not ty.BOOL or not isinstance(operand, Value):
             hint = self.cast_hint(operand, ty.BOOL)
-            self.fail(node.loc, f"{what} needs a bool, found {operand.what}", hint)
+            self.fail(ast.start_of(node), f"{what} needs a bool, found {operand.what}", hint)
         return operand
 
     def constant_int(self, node: ast.Expr, what: str) -> int:
@@ -201,8 +201,11 @@ class Expressions(Operators):
                 return self.part(base, name, list(kind.fields).index(name))
             if name in SIZE_METHODS or (name in HEADER_METHODS and kind.kind in ("header", "header_union")):
                 return MethodVal(base, name)
-            choices = [*kind.fields, *(HEADER_METHODS if kind.kind in ("header", "header_union") else ())]
-            self.fail(node.loc, f"{kind.kind} {kind} has no field '{name}'", did_you_mean(name, choices, "fields"))
+            if kind.kind not in ("header", "header_union"):
+                hint = did_you_mean(name, kind.fields, "fields")
+                self.fail(node.loc, f"{kind.kind} {kind} has no field '{name}'", hint)
+            hint = did_you_mean(name, [*kind.fields, *HEADER_METHODS], "fields and methods")
+            self.fail(node.loc, f"{kind.kind} {kind} has no field or method '{name}'", hint)
         if isinstance(kind, ty.Stack) and isinstance(base, Value):
             return self.stack_member(base, kind, name, node.loc)
         if isinstance(base, ApplyResult):

@@ -77,7 +77,7 @@ class Statements(Calls):
             return
         if isinstance(kind, ty.SerEnum) and node.op:
             self.fail(node.loc, f"'{node.op}=' on an enum of type {kind}", "cast the result back to the enum")
-        converted = self.convert(value, kind, node.value.loc)
+        converted = self.convert(value, kind, ast.start_of(node.value))
         if not isinstance(converted, Value | InvalidVal | UnknownVal):
             # {s.b, s.a} assigned to s: the parts are read before any is written.
             converted = self.snapshot(converted, node.loc) if self.mentions(converted, target.expr) else converted
@@ -127,7 +127,7 @@ class Statements(Calls):
             if node.init is not None:
                 value = self.expr(node.init)
                 if kind is not ty.UNKNOWN:
-                    value = self.convert(value, kind, node.init.loc)
+                    value = self.convert(value, kind, ast.start_of(node.init))
         except Failure:
             self.scope.names.setdefault(node.name, UnknownVal())
             raise

@@ -211,7 +211,7 @@ class StatementParser(ExpressionParser):
             result = ast.CallStmt(target.loc, target)
             what = "the call"
         else:
-            if self.kind == "ID" and isinstance(target, ast.Name):
+            if self.kind in ("ID", "<") and isinstance(target, ast.Name) and not self.is_known(target.name):
                 raise Failure(target.loc, f"unknown type '{target.name}'", self.type_hint(target.name))
             if self.kind in (";", "}", "ID", "EOF"):
                 raise Failure(start, "expression is no statement", "write an assignment or a call")

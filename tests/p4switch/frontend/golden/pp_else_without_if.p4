@@ -1,0 +1,2 @@
+const bit<8> x = 1;
+#else

@@ -1,0 +1,1 @@
+#include "pp_endless_include.p4"

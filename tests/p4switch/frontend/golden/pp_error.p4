@@ -1,0 +1,3 @@
+#if 1 + 1 == 2
+#error "this target is not supported"
+#endif

@@ -1,0 +1,1 @@
+const bit<8> x = 1; /* not closed

@@ -1,0 +1,3 @@
+#include <core.p4>
+#ifdef A
+const bit<8> x = 1;

@@ -1,0 +1,1 @@
+#inclued <core.p4>
