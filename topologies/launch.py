@@ -99,7 +99,7 @@ def _run_scenario(session: FabricSession, options: Options, console: Console) ->
     print_summary(console, summary, session.fabric)
     for result in results:
         _print_failures(console, result)
-    console.print(f"[dim]summary.json and logs are in {options.run_dir}[/dim]")
+    console.print(f"[dim]summary.json and logs: {options.run_dir}[/dim]", soft_wrap=True)
     return summary
 
 
@@ -115,13 +115,13 @@ def _print_failures(console: Console, result: PhaseResult) -> None:
     if not failed:
         return
     first, *others = failed
-    console.print(
-        f"{result.phase.name} on {first.gpu} ended with status {first.status}. The last lines of {first.log}:"
-    )
-    for line in last_lines(first.log):
-        console.print(f"    {escape(line)}")
+    lines = [
+        f"{result.phase.name} on {first.gpu} ended with status {first.status}. The last lines of {first.log}:",
+        *(f"    {line}" for line in last_lines(first.log)),
+    ]
     if others:
-        console.print(f"Likewise: {', '.join(rank.gpu for rank in others)}")
+        lines.append(f"Likewise: {', '.join(rank.gpu for rank in others)}")
+    console.print(escape("\n".join(lines)), soft_wrap=True)
 
 
 def _prompt(session: FabricSession, options: Options, console: Console) -> None:

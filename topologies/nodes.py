@@ -142,7 +142,7 @@ class FabricSwitch(Switch):
         super().__init__(name, **{**params, "inNamespace": False})
         self.device_id = device_id if device_id is not None else int(self.dpid, 16)
         self.grpc = grpc_address(self.device_id)
-        self.pcap_dir: Path | None = Path(run_dir) / "pcap" if pcap else None
+        self.pcap_dir: Path | None = Path(run_dir) / "pcap" / name if pcap else None
         self.log_path = Path(run_dir) / "logs" / f"{name}.log"
         self.process: subprocess.Popen[bytes] | None = None
         self._log: TextIO | None = None

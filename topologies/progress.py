@@ -10,6 +10,12 @@ from rich.console import Console
 from rich.markup import escape
 
 
+def count(number: int, thing: str) -> str:
+    """Return a number with its noun: 1 switch, 2 switches."""
+    plural = "es" if thing.endswith("ch") else "s"
+    return f"{number:,} {thing}{'' if number == 1 else plural}"
+
+
 class Step:
     """One step under way; `done` sets what its line will say."""
 

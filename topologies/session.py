@@ -34,7 +34,7 @@ from topologies.nodes import (
     project_python,
 )
 from topologies.options import Options
-from topologies.progress import Progress
+from topologies.progress import Progress, count
 from topologies.ranks import Phase, RankResult, RankRunner
 from topologies.topos import parse_topo
 
@@ -187,7 +187,8 @@ class FabricSession:
         with self.progress.step("network") as step:
             self._build_network()
             cables = len(self.topo.links())
-            step.done(f"{len(self.fabric.gpus)} GPUs, {len(self.fabric.switches)} switches, {cables} cables")
+            parts = ((len(self.fabric.gpus), "GPU"), (len(self.fabric.switches), "switch"), (cables, "cable"))
+            step.done(", ".join(count(*part) for part in parts))
         with self.progress.step("program") as step:
             self._await_compiler(compiling)
             step.done(f"{_shown(self.options.program)} compiled for {self.options.target}")
@@ -199,11 +200,11 @@ class FabricSession:
             for node in nodes:
                 node.wait_ready()
             names = " ".join(node.name for node in nodes[:8]) + (" ..." if len(nodes) > 8 else "")
-            step.done(f"{names} serve P4Runtime")
+            step.done(f"P4Runtime on {names}")
         with self.progress.step("controller") as step:
             status = self.wait_programmed()
             entries = sum(switch.entries for switch in status.switches.values())
-            step.done(f"{len(status.switches)} switches programmed, {entries:,} table entries")
+            step.done(f"{count(len(status.switches), 'switch')} programmed, {entries:,} table entries")
 
     def _empty_run_dir(self) -> None:
         """Remove what an earlier run left, by name: the directory may be one that the user chose."""

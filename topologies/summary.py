@@ -16,6 +16,7 @@ from rich.table import Table
 from codec.fabric import Fabric
 from controller.reader import PortCounters
 from topologies.errors import LaunchError
+from topologies.progress import count
 from topologies.ranks import Phase, RankResult
 
 TOTALS = ("transactions", "bytes_verified", "bytes_wrong", "frames_lost", "frames_retransmitted")
@@ -116,12 +117,16 @@ def print_summary(console: Console, summary: Summary, fabric: Fabric) -> None:
         )
     if data["switches"]:
         console.print(_switch_table(data["switches"], fabric))
+    parts = [f"{data['scenario']}, {data['duration_s']:.1f} s"]
+    if data["transactions"]:
+        parts += [
+            f"{data['transactions']:,} transactions", f"{data['bytes_verified']:,} bytes verified",
+            f"{data['bytes_wrong']:,} wrong", f"{data['frames_lost']:,} frames lost",
+        ]  # fmt: skip
     verdict = "[bold green]ok[/bold green]" if summary.ok else "[bold red]FAILED[/bold red]"
-    line = f"\n{verdict}: {data['transactions']:,} transactions, {data['bytes_verified']:,} bytes verified, "
-    line += f"{data['bytes_wrong']:,} wrong, {data['frames_lost']:,} frames lost, {data['duration_s']:.1f} s"
+    console.print(f"\n{verdict}: {', '.join(parts)}", soft_wrap=True)
     if data["first_verified_s"] is not None:
-        line += f"; first byte verified {data['first_verified_s']:.1f} s after the start"
-    console.print(line)
+        console.print(f"First byte verified {data['first_verified_s']:.1f} s after the start.")
 
 
 def _phase_table(phase: Mapping[str, Any]) -> Table:
@@ -137,9 +142,15 @@ def _phase_table(phase: Mapping[str, Any]) -> Table:
     }
     for title in columns:
         table.add_column(title, justify="right")
+    answering = 0
     for gpu, rank in phase["gpus"].items():
+        if rank["status"] == 0 and rank.get("transactions") == 0:
+            answering += 1
+            continue
         name = gpu if rank["status"] == 0 else f"[red]{gpu} failed[/red]"
         table.add_row(name, *(_number(rank.get(key)) for key in columns.values()))
+    if answering:
+        table.caption, table.caption_justify = f"{count(answering, 'other GPU')} answered", "left"
     return table
 
 

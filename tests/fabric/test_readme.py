@@ -84,7 +84,7 @@ def test_the_frames_are_real() -> None:
         frames.append(data)
     store, ack = (Link(data) for data in frames)
     assert (store[OEFH].src, store[OEFH].dst, store[OEFH].vc) == (1, 2, 0)
-    assert (store[LSU].opcode, store[LSU].key, store[LSU].address, store[LSU].length) == (2, 7, 0x40, 7)
+    assert (store[LSU].opcode, store[LSU].key, store[LSU].address, store[LSU].length) == (2, 7, 0x40, 8)
     assert b"EthLink!" in frames[0]
     assert (ack[OEFH].src, ack[OEFH].dst, ack[OEFH].vc) == (2, 1, 1)
     assert (ack[LSU].opcode, ack[LSU].request) == (10, store[LSU].request)
