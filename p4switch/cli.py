@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import os
 import signal
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -240,10 +241,10 @@ def _check_interfaces(ports: dict[int, str]) -> None:
     """Fail early, and in words, for what the system would refuse later."""
     if ports and os.geteuid() != 0:
         raise BuildError("network interfaces need root (CAP_NET_RAW): run it with sudo")
+    present = sorted(name for _, name in socket.if_nameindex())  # of this namespace; /sys may show another one's
     for port, iface in ports.items():
-        if not Path("/sys/class/net", iface).exists():
-            present = ", ".join(sorted(p.name for p in Path("/sys/class/net").iterdir()))
-            raise BuildError(f"-i {port}@{iface}: there is no interface {iface} here; there is {present}")
+        if iface not in present:
+            raise BuildError(f"-i {port}@{iface}: there is no interface {iface} here; there is {', '.join(present)}")
 
 
 def _load_program(options: argparse.Namespace) -> BuildResult | None:
