@@ -16,6 +16,7 @@ from p4switch.server.entities import Entities
 from p4switch.server.options import ServerOptions
 from p4switch.server.packet_io import decode_packet_in, encode_packet_out
 from p4switch.server.pipeline import Action, Pipeline
+from p4switch.server.programs import Programs
 from p4switch.server.roles import RoleConfig
 from p4switch.server.status import INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED, BatchError, RequestError
 from p4switch.server.write import write
@@ -39,23 +40,19 @@ class Device:
         self._lock = threading.RLock()
         self._arbiter = Arbiter(options.device_id)
         self._primaries: Clients = ()
-        self._pipeline: Pipeline | None = None
-        self._entities: Entities | None = None
-        self._saved: Pipeline | None = None
+        self._programs = Programs(dataplane, self._lock, self)
         self.packet_ins_lost = 0
         dataplane.on_packet_in = self._packet_in
         dataplane.on_digest = self._digest
         if initial is not None:
-            self._realize(initial)
+            self._programs.realize(initial)
 
     def close(self) -> None:
         """Stop what runs in the background. Streams have been ended before."""
         self._dataplane.on_packet_in = None
         self._dataplane.on_digest = None
         with self._lock:
-            if self._entities is not None:
-                self._entities.close()
-                self._entities = None
+            self._programs.close()
 
     # ---------------------------------------------------------------------------------------------- requests
 
@@ -91,23 +88,20 @@ class Device:
             self._authorize_pipeline(request)  # another client may have become primary while this one compiled
             if request.action == Action.VERIFY:
                 return
-            if request.action == Action.VERIFY_AND_SAVE:
-                self._saved = verified
-            elif request.action == Action.COMMIT:
-                if self._saved is None:
-                    raise RequestError(NOT_FOUND, "no config is saved; VERIFY_AND_SAVE one first")
-                self._realize(self._saved)
+            if verified is None:
+                self._programs.commit()
+            elif request.action == Action.VERIFY_AND_SAVE:
+                self._programs.save(verified)
             elif request.action == Action.VERIFY_AND_COMMIT:
-                assert verified is not None
-                self._realize(verified)
+                self._programs.realize(verified)
             else:
-                assert verified is not None
-                self._reconcile(verified)
+                self._programs.reconcile(verified)
 
     def get_pipeline(self, request: p4r.GetForwardingPipelineConfigRequest) -> p4r.GetForwardingPipelineConfigResponse:
         with self._lock:
             self._arbiter.check_device(request.device_id)
-            return pipelines.describe(self._pipeline, request.response_type)
+            running = self._programs.running
+            return pipelines.describe(running.pipeline if running else None, request.response_type)
 
     def arbitrate(self, session: Session, message: p4r.MasterArbitrationUpdate) -> None:
         with self._lock:
@@ -124,34 +118,37 @@ class Device:
     def packet_out(self, session: Session, message: p4r.PacketOut) -> None:
         """Inject a packet on the CPU port; RequestError when this client may not, or the message is wrong."""
         self._require_primary(session, "packet-out")
-        pipeline = self._pipeline
-        if pipeline is None:
+        running = self._programs.running
+        if running is None:
             raise _no_pipeline()
         with translated("packet-out"):
-            self._dataplane.packet_out(encode_packet_out(pipeline.schema, message))
+            self._dataplane.packet_out(encode_packet_out(running.pipeline.schema, message))
 
     def digest_ack(self, session: Session, message: p4r.DigestListAck) -> None:
         self._require_primary(session, "digest acknowledgement")
         with self._lock:
-            self._require_entities().digests.acknowledge(message)
+            running = self._programs.running
+            if running is None:
+                raise _no_pipeline()
+            running.entities.digests.acknowledge(message)
 
     # ------------------------------------------------------------------------------------- from the data plane
 
     def _packet_in(self, frame: bytes) -> None:
-        pipeline = self._pipeline
-        if pipeline is None:
+        running = self._programs.running
+        if running is None:
             return
-        packet = decode_packet_in(pipeline.schema, frame)
+        packet = decode_packet_in(running.pipeline.schema, frame)
         response = p4r.StreamMessageResponse(packet=packet)
         for session, role in self._primaries:
             if role.wants_packet_in(packet) and not session.offer(response):
                 self.packet_ins_lost += 1
 
     def _digest(self, digest_id: int, messages: list[tuple[int, ...]]) -> None:
-        entities = self._entities
-        if entities is not None:
+        running = self._programs.running
+        if running is not None:
             for message in messages:
-                entities.digests.receive(digest_id, tuple(message))
+                running.entities.digests.receive(digest_id, tuple(message))
 
     def digest(self, digest_id: int, message: p4r.DigestList) -> None:
         """Send a digest list to the primaries that may have it."""
@@ -178,32 +175,14 @@ class Device:
             raise RequestError(PERMISSION_DENIED, f"role '{request.role}' may not set the forwarding pipeline config")
 
     def _require_entities(self) -> Entities:
-        if self._entities is None:
+        addressed = self._programs.addressed
+        if addressed is None:
             raise _no_pipeline()
-        return self._entities
+        return addressed.entities
 
     def _require_primary(self, session: Session, what: str) -> None:
         if not any(primary is session for primary, _ in self._primaries):
             raise RequestError(PERMISSION_DENIED, f"{what} refused: this client is not the primary")
-
-    def _realize(self, pipeline: Pipeline) -> None:
-        with translated("p4_device_config"):
-            self._dataplane.load(pipeline.build.library)  # if it fails, the old program goes on
-        if self._entities is not None:
-            self._entities.close()
-        self._entities = Entities(pipeline.schema, self._dataplane, self._lock, self)
-        self._pipeline = pipeline
-        self._saved = None
-        LOG.info("pipeline realised: %s", pipeline.build.library)
-
-    def _reconcile(self, pipeline: Pipeline) -> None:
-        current = self._pipeline
-        if current is not None and current.build.library == pipeline.build.library:
-            self._pipeline = pipeline  # the same program: nothing to do but to keep the new cookie
-            return
-        raise RequestError(
-            status.UNIMPLEMENTED, "RECONCILE_AND_COMMIT of another program is not supported; use VERIFY_AND_COMMIT"
-        )
 
 
 def _no_pipeline() -> RequestError:

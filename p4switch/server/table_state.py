@@ -46,6 +46,7 @@ class TableState:
         self.schema = schema
         self.dataplane = dataplane
         self.default_notes: dict[int, Note] = {}
+        self.written_defaults: set[int] = set()  # ids of tables
         self.on_timed: Callable[[], None] = lambda: None
         self._notes: dict[int, dict[Key, Note]] = {number: {} for number in schema.tables}
 

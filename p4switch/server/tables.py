@@ -37,6 +37,11 @@ class TableEntities:
     def p4_id(self, message: p4r.TableEntry) -> int:
         return message.table_id
 
+    @property
+    def written_defaults(self) -> set[int]:
+        """Ids of the tables whose default entry a client has set."""
+        return self._state.written_defaults
+
     def read(self, query: p4r.TableEntry, sink: Sink) -> None:
         read_tables(self._state, query, sink)
 
@@ -159,7 +164,9 @@ class TableEntities:
             raise RequestError(PERMISSION_DENIED, f"{what} is const")
         if message.HasField("meter_config") or message.HasField("counter_data"):
             raise RequestError(UNIMPLEMENTED, f"{what}: this switch counts and meters entries only, not misses")
-        old = self._state.dataplane.table_default(table.id)
+        old: tuple[int | None, Params] = (None, ())
+        if table.id in self._state.written_defaults:
+            old = self._state.dataplane.table_default(table.id)
         old_note = self._state.default_notes.get(table.id)
         if message.HasField("action"):
             if message.action.WhichOneof("type") != "action":
@@ -173,6 +180,10 @@ class TableEntities:
     def _set_default(self, table: Table, action_id: int | None, params: Params, note: Note | None) -> None:
         with dataplane_errors.translated(f"default entry of table '{table.name}'"):
             self._state.dataplane.set_table_default(table.id, action_id, params)
+        if action_id is None:
+            self._state.written_defaults.discard(table.id)
+        else:
+            self._state.written_defaults.add(table.id)
         if note is None:
             self._state.default_notes.pop(table.id, None)
         else:

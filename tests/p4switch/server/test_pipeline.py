@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 import grpc
 import pytest
-from finsy.proto import p4i, p4r
+from finsy.proto import p4d, p4i, p4r
 
-from p4switch.build import BuildResult
+from p4switch.build import BuildResult, build
 from p4switch.server import P4RuntimeServer
 from tests.p4switch.server.client import Client, exact
+from tests.p4switch.server.conftest import PROGRAMS
+from tests.p4switch.server.test_entities import counter, group, meter, session
 
 Action = p4r.SetForwardingPipelineConfigRequest
 Response = p4r.GetForwardingPipelineConfigRequest
@@ -81,6 +83,7 @@ def test_verify_changes_nothing(fresh: Client, program: BuildResult) -> None:
 def test_save_and_commit(fresh: Client, program: BuildResult) -> None:
     assert refusal(lambda: fresh.push(Action.COMMIT, None))[0] == grpc.StatusCode.NOT_FOUND
     fresh.push(Action.VERIFY_AND_SAVE, program.p4info, program.container, cookie=5)
+    assert fresh.get_config() is None  # nothing runs yet
     code, message = refusal(lambda: fresh.push(Action.COMMIT, program.p4info, program.container))
     assert code == grpc.StatusCode.INVALID_ARGUMENT
     assert "takes none" in message
@@ -90,14 +93,114 @@ def test_save_and_commit(fresh: Client, program: BuildResult) -> None:
     assert refusal(lambda: fresh.push(Action.COMMIT, None))[0] == grpc.StatusCode.NOT_FOUND
 
 
+def everything(client: Client) -> list[p4r.Entity]:
+    queries = [
+        p4r.Entity(table_entry=p4r.TableEntry(counter_data=p4r.CounterData(), meter_config=p4r.MeterConfig())),
+        p4r.Entity(table_entry=p4r.TableEntry(is_default_action=True)),
+        p4r.Entity(counter_entry=p4r.CounterEntry()),
+        p4r.Entity(meter_entry=p4r.MeterEntry()),
+        p4r.Entity(register_entry=p4r.RegisterEntry()),
+        p4r.Entity(value_set_entry=p4r.ValueSetEntry()),
+        p4r.Entity(digest_entry=p4r.DigestEntry()),
+    ]
+    replication = p4r.PacketReplicationEngineEntry
+    queries.append(
+        p4r.Entity(packet_replication_engine_entry=replication(multicast_group_entry=p4r.MulticastGroupEntry()))
+    )
+    queries.append(p4r.Entity(packet_replication_engine_entry=replication(clone_session_entry=p4r.CloneSessionEntry())))
+    return [entity for response in client.read_responses(*queries) for entity in response.entities]
+
+
+def populate(client: Client) -> None:
+    """Write something of every kind."""
+    entry = client.entry("exact_table", exact(1, 1), action=client.action("counted_forward", 1), metadata=b"mine")
+    entry.counter_data.packet_count = 7
+    client.insert(table_entry=entry)
+    entry = client.entry("ternary_table", exact(2, 1), priority=4, action=client.action("rated"))
+    entry.meter_config.CopyFrom(p4r.MeterConfig(cir=1, cburst=2, pir=3, pburst=4))
+    client.insert(table_entry=entry)
+    client.insert(table_entry=client.entry("optional_table", priority=4, action=client.action("deny")))
+    client.modify(table_entry=client.entry("lpm_table", is_default_action=True, action=client.action("forward", 9)))
+    client.insert(packet_replication_engine_entry=group(3, (1, 1)))
+    client.insert(packet_replication_engine_entry=session(3, (1, 1), packet_length_bytes=60))
+    client.modify(counter_entry=counter(client, 2, 5, 50))
+    client.modify(meter_entry=meter(client, 1, 1, 2, 3, 4))
+    register = p4r.RegisterEntry(register_id=client.id_of("wide"), data=p4d.P4Data(bitstring=b"\x05"))
+    register.index.index = 1
+    client.modify(register_entry=register)
+    member = p4r.ValueSetMember(match=[exact(1, 0x1234)])
+    value_set = p4r.ValueSetEntry(value_set_id=client.p4info.value_sets[0].preamble.id, members=[member])
+    client.modify(value_set_entry=value_set)
+    client.insert(digest_entry=p4r.DigestEntry(digest_id=client.id_of("learn_t")))
+
+
+def test_saved_program_takes_writes(fresh: Client, program: BuildResult) -> None:
+    fresh.push(Action.VERIFY_AND_COMMIT, program.p4info, program.container)
+    populate(fresh)
+    fresh.push(Action.VERIFY_AND_SAVE, program.p4info, program.container)
+    assert fresh.read(table_entry=fresh.entry("exact_table")) == []  # the saved program's tables
+    populate(fresh)
+    written = everything(fresh)
+    fresh.push(Action.COMMIT, None)
+    assert everything(fresh) == written
+
+
 def test_reconcile_of_the_same_program_keeps_entries(fresh: Client, program: BuildResult) -> None:
     fresh.push(Action.VERIFY_AND_COMMIT, program.p4info, program.container, cookie=1)
-    entry = fresh.entry("exact_table", exact(1, 1), action=fresh.action("counted_forward", 1))
-    fresh.insert(table_entry=entry)
+    populate(fresh)
+    written = everything(fresh)
     fresh.push(Action.RECONCILE_AND_COMMIT, program.p4info, program.container, cookie=2)
-    assert fresh.read(table_entry=fresh.entry("exact_table")) == [entry]
+    assert everything(fresh) == written
     config = fresh.get_config(Response.COOKIE_ONLY)
     assert config is not None and config.cookie.cookie == 2
+
+
+@pytest.fixture(scope="session")
+def variants(tmp_path_factory: pytest.TempPathFactory) -> dict[str, BuildResult]:
+    """The program with a table more, and with a table less."""
+    source = (PROGRAMS / "features.p4").read_text()
+    folder = tmp_path_factory.mktemp("variants")
+
+    def variant(name: str, old: str, new: str) -> BuildResult:
+        assert source.count(old) == 1
+        path = folder / f"{name}.p4"
+        path.write_text(source.replace(old, new))
+        return build(path)
+
+    apply = "    apply {\n        if (hdr.packet_out"
+    table = "    table extra_table { key = { hdr.ethernet.src: exact; } actions = { deny; NoAction; } }\n"
+    applied = "    apply {\n        extra_table.apply();\n        if (hdr.packet_out"
+    return {
+        "more": variant("more", apply, table + applied),
+        "less": variant("less", "            optional_table.apply();\n", ""),
+    }
+
+
+def test_reconcile_of_another_program(fresh: Client, program: BuildResult, variants: dict[str, BuildResult]) -> None:
+    fresh.push(Action.VERIFY_AND_COMMIT, program.p4info, program.container)
+    populate(fresh)
+    written = everything(fresh)
+    more = variants["more"]
+    fresh.push(Action.RECONCILE_AND_COMMIT, more.p4info, more.container)
+    fresh.p4info = more.p4info
+    kept = [e for e in everything(fresh) if e.table_entry.table_id != fresh.id_of("extra_table")]
+    assert kept == written
+    fresh.insert(table_entry=fresh.entry("extra_table", exact(1, 1), action=fresh.action("deny")))
+
+
+def test_reconcile_that_would_lose_entries(
+    fresh: Client, program: BuildResult, variants: dict[str, BuildResult]
+) -> None:
+    fresh.push(Action.VERIFY_AND_COMMIT, program.p4info, program.container)
+    populate(fresh)
+    written = everything(fresh)
+    less = variants["less"]
+    code, message = refusal(lambda: fresh.push(Action.RECONCILE_AND_COMMIT, less.p4info, less.container))
+    assert code == grpc.StatusCode.INVALID_ARGUMENT
+    assert "cannot be preserved" in message
+    assert everything(fresh) == written
+    config = fresh.get_config()
+    assert config is not None and config.p4info == program.p4info
 
 
 def renamed(program: BuildResult) -> p4i.P4Info:

@@ -1,0 +1,64 @@
+"""The forwarding state as the updates that would make it anew: how it gets from one program to another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from finsy.proto import p4r
+
+from p4switch.server.entities import Entities
+from p4switch.server.handler import INSERT, MODIFY
+from p4switch.server.schema import Schema
+
+
+def snapshot(entities: Entities, target: Schema) -> list[p4r.Update]:
+    """List what a client would have to write on a fresh switch with program `target` to get this state.
+
+    What clients wrote is always among it, whether the target has a place for it or not. Counts and registers, which
+    the data plane writes as well, are left out where the target has no such object, and where they are zero.
+    """
+    updates: list[p4r.Update] = []
+
+    def add(kind: p4r.Update.Type.ValueType, found: Iterable[p4r.Entity]) -> None:
+        updates.extend(p4r.Update(type=kind, entity=entity) for entity in found)
+
+    def read(**query: object) -> Iterator[p4r.Entity]:
+        responses, error = entities.read(p4r.ReadRequest(entities=[p4r.Entity(**query)]), None)  # type: ignore[arg-type]
+        if error is not None:
+            raise error
+        return (entity for response in responses for entity in response.entities)
+
+    everything = p4r.TableEntry(counter_data=p4r.CounterData(), meter_config=p4r.MeterConfig())
+    replication = p4r.PacketReplicationEngineEntry
+    add(INSERT, read(packet_replication_engine_entry=replication(multicast_group_entry=p4r.MulticastGroupEntry())))
+    add(INSERT, read(packet_replication_engine_entry=replication(clone_session_entry=p4r.CloneSessionEntry())))
+    add(INSERT, read(digest_entry=p4r.DigestEntry()))
+    add(MODIFY, (e for e in read(value_set_entry=p4r.ValueSetEntry()) if e.value_set_entry.members))
+    add(MODIFY, (e for e in read(meter_entry=p4r.MeterEntry()) if e.meter_entry.HasField("config")))
+    add(INSERT, (e for e in read(table_entry=everything) if not e.table_entry.is_const))
+    written = entities.tables.written_defaults
+    defaults = read(table_entry=p4r.TableEntry(is_default_action=True))
+    add(MODIFY, (e for e in defaults if e.table_entry.table_id in written))
+    add(MODIFY, filter(_counts_in(target), read(counter_entry=p4r.CounterEntry())))
+    add(MODIFY, filter(_holds_in(target), read(register_entry=p4r.RegisterEntry())))
+    return updates
+
+
+def _counts_in(target: Schema) -> Callable[[p4r.Entity], bool]:
+    def counts(entity: p4r.Entity) -> bool:
+        entry = entity.counter_entry
+        array = target.counters.get(entry.counter_id)
+        counted = entry.data.packet_count or entry.data.byte_count
+        return bool(counted) and array is not None and entry.index.index < array.size
+
+    return counts
+
+
+def _holds_in(target: Schema) -> Callable[[p4r.Entity], bool]:
+    def holds(entity: p4r.Entity) -> bool:
+        entry = entity.register_entry
+        array = target.registers.get(entry.register_id)
+        zero = entry.data.bitstring == b"\x00"
+        return not zero and array is not None and entry.index.index < array.size
+
+    return holds
