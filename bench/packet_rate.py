@@ -1,0 +1,300 @@
+"""Measure one switch between two cables: frames per second, and the round trip of a load.
+
+In one run, in turn, on the same cables: the plain AF_PACKET forwarder of forwarder.c, p4switch with ethlink.p4 and its
+tables filled, and, where it is installed, BMv2's simple_switch_grpc with the same program and tables. A sender offers
+frames as fast as it can; what reaches the far end is counted by the kernel. Ratios compare rates taken right after each
+other, so that what else the machine does matters little; the median over the rounds is reported.
+
+`python -m bench.packet_rate` measures in the namespace that it is started in and prints JSON; `measure` starts it in a
+new one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from bench.report import Measurement
+from codec import frames
+from codec.constants import MTU, Next
+from codec.layouts import LINK, OEFH, TMA, end_to_end_crc
+from endpoint import Gpu
+from ptf_tests.p4runtime import Names, P4RuntimeClient
+from topologies.nodes import REPOSITORY, SWITCHES, FabricIntf
+from topologies.session import Artefacts, compile_command
+
+HERE: Final = Path(__file__).resolve().parent
+OUTPUT: Final = REPOSITORY / "build" / "bench"
+PROGRAM: Final = REPOSITORY / "p4src" / "ethlink.p4"
+SWITCH_ENDS: Final = ("s1-eth1", "s1-eth2")
+FAR_ENDS: Final = ("g1-eth0", "g2-eth0")
+SIZES: Final = {64: "64 B", 1024: "1 KB"}
+ROUNDS: Final = 3
+WARM_UP_S: Final = 0.3
+WINDOW_S: Final = 1.0
+LOADS: Final = 2000
+LOAD_BYTES: Final = 8
+TENANT: Final = 1
+IDS: Final = 2000
+"""Endpoint ids that stand in the tables: as many source guards per port, routes and owners."""
+BATCH: Final = 2000
+"""Entries per Write."""
+END_TO_END_CRC_BYTES: Final = 4
+FORWARDER_RATIO: Final = 0.8
+BMV2_RATIO: Final = 15.0
+
+
+def measure() -> Iterator[Measurement]:
+    """Yield the figures. Raises RuntimeError when they cannot be taken."""
+    command = ["unshare", "--net", sys.executable, "-m", "bench.packet_rate"]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=300)
+    if done.returncode:
+        raise RuntimeError(f"the measuring process failed, it needs root: {done.stderr.strip()[-500:]}")
+    for row in json.loads(done.stdout.splitlines()[-1]):
+        yield Measurement(**row)
+
+
+# ----------------------------------------------------------------------------------------------------- the contestants
+
+
+class Forwarder:
+    """The plain forwarder in C."""
+
+    name = "plain forwarder"
+
+    def __init__(self, tools: Path) -> None:
+        self._binary = _compile(HERE / "forwarder.c", tools / "forwarder")
+
+    @contextmanager
+    def running(self) -> Iterator[int]:
+        """Run it; give its process id."""
+        process = subprocess.Popen([self._binary, *SWITCH_ENDS], stdout=subprocess.PIPE)
+        try:
+            assert process.stdout is not None
+            if not process.stdout.readline():
+                raise RuntimeError("the plain forwarder did not start")
+            yield process.pid
+        finally:
+            process.kill()
+            process.wait()
+
+
+class P4Target:
+    """A P4 target with ethlink.p4, filled over P4Runtime."""
+
+    def __init__(self, target: str, name: str) -> None:
+        self.name = name
+        self._target = target
+        suffix = ".json" if target == "bmv2" else ".p4bin"
+        folder = OUTPUT / target
+        folder.mkdir(parents=True, exist_ok=True)
+        artefacts = Artefacts(folder / f"{PROGRAM.stem}.p4info.txtpb", folder / f"{PROGRAM.stem}{suffix}")
+        subprocess.run(compile_command(target, PROGRAM, artefacts), check=True, capture_output=True, cwd=REPOSITORY)
+        self._names = Names.load(artefacts.p4info.read_text())
+        self._config = artefacts.config.read_bytes()
+        self.entries = 0
+
+    @contextmanager
+    def running(self) -> Iterator[int]:
+        """Run it with tables filled; give its process id."""
+        switch = SWITCHES[self._target]("s1", device_id=1, run_dir=OUTPUT)
+        for port, iface in enumerate(SWITCH_ENDS, 1):
+            FabricIntf(iface, node=switch, port=port)
+        switch.start()
+        try:
+            switch.wait_ready()
+            with P4RuntimeClient(switch.grpc, 1, self._names) as client:
+                client.set_pipeline(self._config)
+                entries = list(_entries(self._names))
+                for first in range(0, len(entries), BATCH):
+                    client.write("INSERT", entries[first : first + BATCH])
+                self.entries = len(entries)
+            assert switch.process is not None
+            yield switch.process.pid
+        finally:
+            switch.stop_process()
+
+
+def _entries(names: Names) -> Iterator[Any]:
+    """Fill the tables of a switch with thousands of endpoints, of which 1 and 2 are there."""
+    for dst in range(1, IDS + 1):
+        yield names.entry("forward", {"tenant": TENANT, "dst": dst}, "to_port", port=1 if dst == 1 else 2)
+        yield names.entry("destination_tenant", {"dst": dst}, "belongs_to", tenant=TENANT)
+        for port in (1, 2):
+            yield names.entry("source_guard", {"ingress_port": port, "src": dst}, "allow")
+    for port in range(1, 33):
+        yield names.entry("egress_config", {"egress_port": port}, "set_link", mode=0)
+        yield names.entry("port_config", {"ingress_port": port}, "set_port", mode=0, role=1, tenant=TENANT)
+
+
+def _compile(source: Path, target: Path) -> Path:
+    done = subprocess.run(
+        [os.environ.get("CC", "cc"), "-O2", str(source), "-o", str(target)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{source.name} does not compile: {done.stderr.strip()[-500:]}")
+    return target
+
+
+# ------------------------------------------------------------------------------------------------------- the measuring
+
+
+def _cables() -> None:
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    for near, far in zip(SWITCH_ENDS, FAR_ENDS, strict=True):
+        mtu = ("mtu", str(MTU))
+        subprocess.run(["ip", "link", "add", near, *mtu, "type", "veth", "peer", "name", far, *mtu], check=True)
+        for end in (near, far):
+            Path(f"/proc/sys/net/ipv6/conf/{end}/disable_ipv6").write_text("1")
+            off = ("tx", "off", "rx", "off", "gso", "off", "gro", "off", "tso", "off")
+            subprocess.run(["ethtool", "-K", end, *off], check=False, capture_output=True)
+            subprocess.run(["ip", "link", "set", end, "up"], check=True)
+
+
+def _frame(size: int) -> bytes:
+    """Build a frame of this size from GPU 1 to GPU 2: an RDMA write, which can be of any length."""
+    length = size - LINK.size - OEFH.size - TMA.size - END_TO_END_CRC_BYTES
+    transaction = TMA.pack(opcode=1, length=length, total=length) + bytes(length)
+    crc = end_to_end_crc(1, 2, transaction).to_bytes(END_TO_END_CRC_BYTES, "big")
+    return frames.open_frame(frames.oefh(vc=0, dst=2, src=1, next=int(Next.TMA)) + transaction + crc)
+
+
+def _received(iface: str) -> int:
+    """Return the frames that an interface has received."""
+    for line in Path("/proc/self/net/dev").read_text().splitlines():
+        name, _, counts = line.partition(":")
+        if name.strip() == iface:
+            return int(counts.split()[1])
+    raise RuntimeError(f"{iface} has gone")
+
+
+def _cpu_ns(pid: int) -> int:
+    """Return the processor time of a process, all threads."""
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in Path(f"/proc/{pid}/task").iterdir())
+
+
+def _rate(pid: int, load: Path, frame: bytes) -> tuple[float, float]:
+    """Offer frames; return those that arrive per second, and the switch's processor time per frame in us."""
+    seconds = WARM_UP_S + WINDOW_S + 0.1
+    with subprocess.Popen([load, FAR_ENDS[0], str(seconds)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as sender:
+        assert sender.stdin is not None
+        sender.stdin.write(frame)
+        sender.stdin.close()
+        time.sleep(WARM_UP_S)
+        start, before, cpu = time.monotonic(), _received(FAR_ENDS[1]), _cpu_ns(pid)
+        time.sleep(WINDOW_S)
+        count, cpu = _received(FAR_ENDS[1]) - before, _cpu_ns(pid) - cpu
+        elapsed = time.monotonic() - start
+        sender.wait()
+    if not count:
+        raise RuntimeError("no frame came through the switch")
+    return count / elapsed, cpu / count / 1000
+
+
+def _round_trip_us() -> float:
+    """Return the median round trip of a load by GPU 1 from GPU 2, a process of its own."""
+    with subprocess.Popen([sys.executable, "-m", "bench.packet_rate", "peer"], cwd=REPOSITORY) as peer:
+        try:
+            with Gpu(1, {0: FAR_ENDS[0]}, peers=[2]) as gpu:
+                gpu.barrier(timeout_s=30)
+                trips = []
+                for _ in range(LOADS):
+                    start = time.perf_counter()
+                    gpu.load(2, 0, LOAD_BYTES)
+                    trips.append(time.perf_counter() - start)
+                gpu.barrier(timeout_s=30)
+            peer.wait(10)
+        finally:
+            peer.kill()
+    return statistics.median(trips) * 1e6
+
+
+def _peer() -> None:
+    """Be GPU 2 until GPU 1 has done."""
+    with Gpu(2, {0: FAR_ENDS[1]}, peers=[1]) as gpu:
+        gpu.register(4096)
+        gpu.barrier(timeout_s=30)
+        gpu.barrier(timeout_s=120)
+
+
+def _measure(load: Path, forwarder: Forwarder, targets: list[P4Target]) -> Iterator[Measurement]:
+    contestants: list[Forwarder | P4Target] = [forwarder, *targets]
+    rates: dict[tuple[str, int], list[float]] = {}
+    costs: dict[tuple[str, int], list[float]] = {}
+    trips: dict[str, float] = {}
+    for turn in range(ROUNDS):
+        for contestant in contestants:
+            with contestant.running() as pid:
+                for size in SIZES:
+                    rate, cost = _rate(pid, load, _frame(size))
+                    rates.setdefault((contestant.name, size), []).append(rate)
+                    costs.setdefault((contestant.name, size), []).append(cost)
+                if turn == ROUNDS - 1:
+                    trips[contestant.name] = _round_trip_us()
+    for size, shown in SIZES.items():
+        for contestant in contestants:
+            key = contestant.name, size
+            rate = statistics.median(rates[key])
+            note = f"{statistics.median(costs[key]):.2f} us of processor time per frame"
+            yield Measurement(f"{contestant.name}, {shown}", round(rate), "frames/s", note=note)
+        yield from _ratios(shown, {c.name: rates[c.name, size] for c in contestants})
+    for name, trip in trips.items():
+        yield Measurement(f"load of {LOAD_BYTES} B through {name}", round(trip, 1), "us", note="round trip, p50")
+    p4switch = targets[0]
+    ratio = trips[p4switch.name] / trips[forwarder.name]
+    yield Measurement(
+        "round trip, p4switch : forwarder", round(ratio, 2), "x", note=f"{p4switch.entries} table entries"
+    )
+
+
+def _ratios(size: str, rates: dict[str, list[float]]) -> Iterator[Measurement]:
+    """Compare p4switch with the others, round by round.
+
+    Against BMv2 the target is 15 times, or 0.8 of the forwarder where that is less.
+    """
+    names = list(rates)
+    own = rates[names[1]]
+
+    def ratio(other: str) -> float:
+        return round(statistics.median(a / b for a, b in zip(own, rates[other], strict=True)), 2)
+
+    yield Measurement(f"p4switch : forwarder, {size}", ratio(names[0]), "x", FORWARDER_RATIO)
+    for name in names[2:]:
+        bound = FORWARDER_RATIO * statistics.median(a / b for a, b in zip(rates[names[0]], rates[name], strict=True))
+        yield Measurement(f"p4switch : {name}, {size}", ratio(name), "x", round(min(BMV2_RATIO, bound), 1))
+    if len(names) == 2:
+        yield Measurement(f"p4switch : BMv2, {size}", None, "x", note="simple_switch_grpc is not installed")
+
+
+def main() -> int:
+    """Measure in this namespace and print JSON."""
+    if "peer" in sys.argv[1:]:
+        _peer()
+        return 0
+    _cables()
+    targets = [P4Target("p4switch", "p4switch")]
+    if all(shutil.which(tool) for tool in ("p4c-bm2-ss", "simple_switch_grpc", "simple_switch_CLI")):
+        targets.append(P4Target("bmv2", "BMv2"))
+    with tempfile.TemporaryDirectory() as directory:
+        load = _compile(HERE / "load.c", Path(directory) / "load")
+        rows = list(_measure(load, Forwarder(Path(directory)), targets))
+    print(json.dumps([asdict(row) for row in rows]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
