@@ -136,9 +136,11 @@ def _algorithm(f: Function, e: ir.Expr, function: str) -> _Algorithm:
     return _ALGORITHMS[name]
 
 
-def _write_digest_of(f: Function, algorithm: _Algorithm, fields: ir.FieldList, payload: bool) -> str:
+def _write_digest_of(
+    f: Function, algorithm: _Algorithm, fields: ir.FieldList, payload: bool = False, skip_invalid: bool = False
+) -> str:
     """Write the computation; give C text of the result, to be used inside the current C block."""
-    data, size = write_bytes(f, fields)
+    data, size = write_bytes(f, fields, skip_invalid)
     if algorithm.state:
         f.out.line(algorithm.state)
     f.out.line(algorithm.step.format(data=data, size=size))
@@ -154,7 +156,7 @@ def _hash(f: Function, call: ir.ExternCall) -> None:
     algorithm = _algorithm(f, _expr(f, call, 1), "hash")
     base, limit = f.expressions.amount(_expr(f, call, 2)), f.expressions.amount(_expr(f, call, 4))
     with f.out.block("/* hash */"):
-        text = _write_digest_of(f, algorithm, _fields(f, call, 3), payload=False)
+        text = _write_digest_of(f, algorithm, _fields(f, call, 3))
         f.out.line(f"const uint64_t limit = {limit};")
         f.assign(result, _narrow(f"(uint64_t){base} + (uint64_t)({text}) % (limit ? limit : 1)", result.type))
 
@@ -167,7 +169,8 @@ def _checksum(f: Function, call: ir.ExternCall) -> None:
     if verify and isinstance(checksum, ir.Field) and isinstance(checksum.base.type, ir.HeaderType):
         test = f"{f.value(checksum.base)}.valid_ && {test}"
     with f.out.block(f"if ({test})"):
-        text = _narrow(_write_digest_of(f, algorithm, _fields(f, call, 1), payload), checksum.type)
+        result = _write_digest_of(f, algorithm, _fields(f, call, 1), payload, skip_invalid=True)
+        text = _narrow(result, checksum.type)
         if verify:
             equal = f.value(checksum)
             width = bit_width(checksum.type)

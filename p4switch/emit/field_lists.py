@@ -1,14 +1,16 @@
 """Field lists as bytes: what hashes and checksums run over.
 
-As on BMv2, a field of an invalid header contributes nothing, and zero bits fill up the last byte. The usual case, all
-headers valid and no varbit, is packed at constant offsets; the other one is written bit by bit.
+As on BMv2, in checksums a field of an invalid header contributes nothing (in hash() it does), and zero bits fill up the
+last byte. The usual case, all headers valid and no varbit, is packed at constant offsets; the other one bit by bit.
 """
 
 from __future__ import annotations
 
+import itertools
+
 from p4switch import ir
 from p4switch.emit.context import Function
-from p4switch.emit.layout import bit_width, native, words
+from p4switch.emit.layout import bit_width
 from p4switch.emit.packing import Item, pack, total_bytes
 
 
@@ -23,13 +25,16 @@ def _validity(f: Function, e: ir.Expr) -> str | None:
     return None
 
 
-def write_bytes(f: Function, fields: ir.FieldList) -> tuple[str, str]:
-    """Serialize a field list into a local array; give C text of the array and of its length in bytes."""
+def write_bytes(f: Function, fields: ir.FieldList, skip_invalid: bool) -> tuple[str, str]:
+    """Serialize a field list into a local array; give C text of the array and of its length in bytes.
+
+    skip_invalid: fields of invalid headers contribute nothing.
+    """
     out, items = f.out, fields.items
     bytes_name, size_name = f.fresh("bytes"), f.fresh("size")
     capacity = total_bytes([_max_width(e) for e in items])
     out.line(f"uint8_t {bytes_name}[{max(capacity, 1)}];")
-    checks = list(dict.fromkeys(check for e in items if (check := _validity(f, e))))
+    checks = list(dict.fromkeys(check for e in items if skip_invalid and (check := _validity(f, e))))
     varying = any(isinstance(e.type, ir.Varbits) for e in items)
     if not varying and not checks:
         _write_packed(f, items, bytes_name)
@@ -37,12 +42,12 @@ def write_bytes(f: Function, fields: ir.FieldList) -> tuple[str, str]:
     out.line(f"uint32_t {size_name} = {capacity};")
     if varying:
         with out.block():
-            _write_bitwise(f, items, bytes_name, size_name)
+            _write_bitwise(f, items, bytes_name, size_name, skip_invalid)
         return bytes_name, size_name
     with out.block(f"if (__builtin_expect({' && '.join(checks)}, 1))"):
         _write_packed(f, items, bytes_name)
     with out.block("else"):
-        _write_bitwise(f, items, bytes_name, size_name)
+        _write_bitwise(f, items, bytes_name, size_name, skip_invalid)
     return bytes_name, size_name
 
 
@@ -51,21 +56,23 @@ def _write_packed(f: Function, items: tuple[ir.Expr, ...], bytes_name: str) -> N
         f.out.line(line)
 
 
-def _write_bitwise(f: Function, items: tuple[ir.Expr, ...], bytes_name: str, size_name: str) -> None:
+def _write_bitwise(
+    f: Function, items: tuple[ir.Expr, ...], bytes_name: str, size_name: str, skip_invalid: bool
+) -> None:
+    """Append what belongs to one header, or to none, as one run of bits."""
     out = f.out
     out.line(f"struct p4_bit_writer w = {{{bytes_name}, 0}};")
-    for e in items:
-        check = _validity(f, e)
-        guard = f"if ({check}) " if check else ""
-        if isinstance(e.type, ir.Varbits):
-            out.line(f"{guard}p4_put_bytes(&w, {f.value(e)}.data, {f.value(e)}.bits);")
-            continue
-        width = bit_width(e.type)
-        if width <= 64:
-            out.line(f"{guard}p4_put_bits(&w, {f.value(e)}, {width});")
-        elif native(width):
-            pointer, _ = f.expressions.word_list(e)
-            out.line(f"{guard}p4_put_words(&w, {pointer}, {width});")
-        else:
-            out.line(f"{guard}p4_put_words(&w, ({f.value(e)}).w, {width}); /* {words(width)} words */")
+    groups = itertools.groupby(items, key=lambda e: (_validity(f, e), isinstance(e.type, ir.Varbits)))
+    for (validity, varying), group in groups:
+        check = validity if skip_invalid else None
+        with out.block(f"if ({check})" if check else ""):
+            if varying:
+                for e in group:
+                    out.line(f"p4_put_bytes(&w, {f.value(e)}.data, {f.value(e)}.bits);")
+                continue
+            members = tuple(group)
+            widths = [bit_width(e.type) for e in members]
+            out.line(f"uint8_t part[{total_bytes(widths)}];")
+            _write_packed(f, members, "part")
+            out.line(f"p4_put_bytes(&w, part, {sum(widths)});")
     out.line(f"{size_name} = (w.bits + 7) / 8;")

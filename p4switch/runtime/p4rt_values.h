@@ -77,24 +77,13 @@ static P4_UNUSED bool p4_equal_bits(const uint8_t *a, uint32_t a_bits, const uin
 /* A byte string that grows bit by bit: field lists with a varbit or with headers that may be absent. */
 struct p4_bit_writer { uint8_t *data; uint32_t bits; };
 
-static P4_UNUSED void p4_put_bits(struct p4_bit_writer *to, uint64_t v, unsigned width) {   /* width 1..64 */
-    uint8_t be[8];
-    p4_store_be(be, v << (64 - width), 8);
-    if (!(to->bits & 7)) to->data[to->bits >> 3] = 0;
-    for (unsigned i = (8 - (to->bits & 7)) & 7; i < width; i += 8) to->data[(to->bits + i) >> 3] = 0;
-    p4_copy_bits(to->data, to->bits, be, 0, width);
-    to->bits += width;
-}
-
-static P4_UNUSED void p4_put_words(struct p4_bit_writer *to, const uint64_t *w, unsigned width) {
-    if (width & 63) p4_put_bits(to, w[width / 64], width & 63);
-    for (unsigned i = width / 64; i-- > 0;) p4_put_bits(to, w[i], 64);
-}
-
 static P4_UNUSED void p4_put_bytes(struct p4_bit_writer *to, const uint8_t *p, uint32_t bits) {
-    for (; bits >= 8; bits -= 8) p4_put_bits(to, *p++, 8);
-    if (bits) p4_put_bits(to, *p >> (8 - bits), bits);
+    uint32_t first = (to->bits + 7) >> 3, end = (to->bits + bits + 7) >> 3;   /* the bytes that begin here start from zero */
+    memset(to->data + first, 0, end - first);
+    p4_copy_bits(to->data, to->bits, p, 0, bits);
+    to->bits += bits;
 }
+
 
 /* ---- integers up to 128 bits ----------------------------------------------------------------------------------------- */
 

@@ -3,8 +3,6 @@ header r_t {
     bit<8>  sum;
     bit<8>  difference;
     bit<16> product;
-    bit<8>  half;
-    bit<8>  rest;
     bit<8>  left;
     bit<8>  right;
     bit<8>  beyond;
@@ -20,8 +18,6 @@ control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
         hdr.r.sum = hdr.h.a + hdr.h.b;
         hdr.r.difference = hdr.h.a - hdr.h.b;
         hdr.r.product = hdr.h.c * hdr.h.c;
-        hdr.r.half = hdr.h.a / 3;
-        hdr.r.rest = hdr.h.a % 16;
         hdr.r.left = hdr.h.a << (hdr.h.b & 7);
         hdr.r.right = hdr.h.a >> 4;
         hdr.r.beyond = hdr.h.a << hdr.h.b;

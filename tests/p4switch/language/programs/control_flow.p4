@@ -17,6 +17,12 @@ control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
         default_action = NoAction;
         const entries = { 1 : helper(hdr.h.a, hdr.h.c, hdr.h.d); }
     }
+    table known {
+        key = { hdr.h.a : exact; }
+        actions = { NoAction; }
+        default_action = NoAction;
+        const entries = { 1 : NoAction(); 2 : NoAction(); 3 : NoAction(); 4 : NoAction(); 5 : NoAction(); }
+    }
     apply {
         std.egress_spec = 2;
         if (hdr.h.a == 0x10) { return; }
@@ -27,7 +33,7 @@ control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
             default: { hdr.h.d = 0x99; }
         }
         if (bound.apply().hit) { hdr.h.d = hdr.h.d + 0x100; }
-        if (!t.apply().hit) { helper(7, hdr.h.c, hdr.h.d); }
+        if (!known.apply().hit) { helper(7, hdr.h.c, hdr.h.d); }
         switch (hdr.h.c) {
             0x0100: { hdr.h.a = 0xA1; }
             0x0200:

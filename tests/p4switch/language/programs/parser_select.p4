@@ -7,15 +7,14 @@ parser P(packet_in packet, out headers_t hdr, inout metadata_t meta, inout stand
         packet.extract(hdr.h);
         meta.ahead = packet.lookahead<bit<16>>();
         transition select(hdr.h.a, hdr.h.b) {
-            (1, 2): exact;
+            (1, 2): both;
             (0x10 &&& 0xF0, _): mask;
-            (5..9, 1): range;
+            (5..9, 1): between;
             (Kind.LAST, default): by_name;
-            (0xFF, _): reject;
             (0xEE, _): checked;
         }
     }
-    state exact { meta.state = 1; packet.extract(hdr.one); transition accept; }
+    state both { meta.state = 1; packet.extract(hdr.one); transition accept; }
     state mask {
         meta.state = 2;
         packet.extract(hdr.one);
@@ -25,7 +24,7 @@ parser P(packet_in packet, out headers_t hdr, inout metadata_t meta, inout stand
         }
     }
     state two { packet.extract(hdr.two); transition accept; }
-    state range { meta.state = 3; packet.advance(16); packet.extract(hdr.one); transition accept; }
+    state between { meta.state = 3; packet.advance(16); packet.extract(hdr.one); transition accept; }
     state by_name { meta.state = 4; transition accept; }
     state checked {
         meta.state = 5;

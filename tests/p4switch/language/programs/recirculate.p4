@@ -2,7 +2,7 @@
 #include "common.p4"
 control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     apply {
-        std.egress_spec = 2;
+        std.egress_spec = (bit<9>)hdr.h.a + 1;
         hdr.h.c = hdr.h.c + 1;
         meta.rounds = meta.rounds + 1;
         if (hdr.h.a == 2 && meta.rounds < 3) {

@@ -1,5 +1,5 @@
 #define HEADERS h_t h; label_t[4] labels;
-#define METADATA bit<8> last;
+#define METADATA bit<8> last; bit<32> last_index;
 header label_t { bit<7> value; bit<1> bottom; }
 #include "common.p4"
 parser P(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
@@ -12,6 +12,7 @@ parser P(packet_in packet, out headers_t hdr, inout metadata_t meta, inout stand
     }
     state labels {
         packet.extract(hdr.labels.next);
+        meta.last_index = hdr.labels.lastIndex;
         meta.last = (bit<8>)hdr.labels.last.value;
         transition select(hdr.labels.last.bottom) {
             0: labels;
@@ -36,7 +37,7 @@ control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
             hdr.labels[i].value = 0x7F;
             hdr.h.c = (bit<16>)hdr.labels[i - 1].value;
         } else if (hdr.h.a == 5) {
-            hdr.h.c = (bit<16>)hdr.labels.lastIndex;
+            hdr.h.c = (bit<16>)meta.last_index;
         }
         hdr.h.d = (bit<32>)meta.last;
         if (std.parser_error == error.StackOutOfBounds) { hdr.h.d = 0xFFFFFFFF; }
