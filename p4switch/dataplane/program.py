@@ -12,7 +12,7 @@ from p4switch.dataplane.errors import InvalidArgument
 from p4switch.dataplane.native import join, split, word_count
 from p4switch.dataplane.types import EntryRecord, FieldMatch, TableEntry
 
-EXACT, LPM, TERNARY, RANGE, OPTIONAL = range(5)  # enum p4_match
+EXACT, LPM, TERNARY, RANGE, OPTIONAL, SELECTOR = range(6)  # enum p4_match
 
 
 @dataclass(frozen=True)
@@ -44,20 +44,24 @@ class Table:
     actions: tuple[Action, ...]
     entries_const: bool
     action_index: dict[int, int] = field(init=False)
+    compared: int = field(init=False)  # keys that entries say something of: all but those of a selector
     simple: bool = field(init=False)  # every key and parameter is one word
 
     def __post_init__(self) -> None:
         self.action_index = {action.id: i for i, action in enumerate(self.actions)}
+        self.compared = sum(key.kind != SELECTOR for key in self.keys)
         self.simple = all(k.words == 1 for k in self.keys) and all(p[3] == 1 for a in self.actions for p in a.params)
 
     def encode_key(self, entry: TableEntry) -> list[int]:
         """Give value and mask words."""
-        if len(entry.matches) != len(self.keys):
-            raise InvalidArgument(f"table {self.name} has {len(self.keys)} keys, the entry has {len(entry.matches)}")
+        if len(entry.matches) != self.compared:
+            raise InvalidArgument(f"table {self.name} has {self.compared} keys, the entry has {len(entry.matches)}")
         values: list[int] = []
         masks: list[int] = []
-        for key, match in zip(self.keys, entry.matches, strict=True):
+        given = iter(entry.matches)
+        for key in self.keys:
             kind, full = key.kind, key.full
+            match = None if kind == SELECTOR else next(given)
             if match is None:
                 if kind == EXACT:
                     raise InvalidArgument(f"table {self.name}: exact key {key.name} cannot be left out")
@@ -108,6 +112,8 @@ class Table:
         _, action_index, priority, packets, octets, idle = record[:6]
         matches: list[FieldMatch | None] = []
         for key in self.keys:
+            if key.kind == SELECTOR:
+                continue
             value = join(record, 6 + key.word, key.words)
             mask = join(record, 6 + self.key_words + key.word, key.words)
             matches.append(_decode_match(key, value, mask))
