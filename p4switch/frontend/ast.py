@@ -135,6 +135,15 @@ class SliceExpr(Expr):
 
 
 @dataclass(frozen=True, eq=False)
+class PartExpr(Expr):
+    """base[low +: width]."""
+
+    base: Expr
+    low: Expr
+    width: Expr
+
+
+@dataclass(frozen=True, eq=False)
 class UnaryExpr(Expr):
     op: str
     operand: Expr
@@ -526,7 +535,7 @@ class Program:
 def start_of(node: Node) -> Loc:
     """Give where an expression's text begins: `loc` of a.b is that of b."""
     while True:
-        if isinstance(node, Member | IndexExpr | SliceExpr):
+        if isinstance(node, Member | IndexExpr | SliceExpr | PartExpr):
             node = node.base
         elif isinstance(node, BinaryExpr):
             node = node.left

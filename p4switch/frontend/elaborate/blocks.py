@@ -256,8 +256,8 @@ class Blocks(Tables):
         operand = self.instance(kind, decl, (), decl.name, prefix, (), node.loc)
         assert isinstance(operand, BlockVal)
         operand.calls = 1
-        # p4c puts the instances of direct applications in front of all other members.
-        operand.position = (*operand.position[:-1], 0, self.anonymous_count)
+        # p4c puts the instances of direct applications behind all other members.
+        operand.position = (*operand.position[:-1], _BODY - 1, self.anonymous_count)
         self.anonymous_count += 1
         return operand
 

@@ -359,6 +359,28 @@ class Expressions(Operators):
             return Value(result, ir.Slice(result.ir, inner.base, inner.lo + hi, inner.lo + lo), True)
         return Value(result, ir.Slice(result.ir, base.expr, hi, lo), base.lvalue, base.readonly)
 
+    def part_select(self, node: ast.PartExpr) -> Operand:
+        """base[low +: width]: a slice whose lower bound may be known at run time only; then it cannot be assigned to."""
+        width = self.constant_int(node.width, "the slice's width")
+        mark = len(self.out)
+        low = self.expr(node.low)
+        bound = numeric(low)
+        if bound is not None:
+            del self.out[mark:]
+            high = ast.IntLit(node.low.loc, bound + width - 1)
+            return self.slice(ast.SliceExpr(node.loc, node.base, high, ast.IntLit(node.low.loc, bound)))
+        base = self.decay(self.expr(node.base))
+        kind = base.type
+        if isinstance(base, UnknownVal) or isinstance(low, UnknownVal):
+            return UnknownVal()
+        if not isinstance(base, Value) or not isinstance(kind, ty.Bits):
+            self.fail(node.loc, f"{base.what} cannot be sliced", "bit<W> and int<W> can")
+        if not 1 <= width <= kind.width:
+            self.fail(node.width.loc, f"a slice of {width} bits of {kind}")
+        shifted = self.shift(">>", Value(kind, base.expr), low, node.loc)
+        result = ty.bits(width)
+        return Value(result, ir.Slice(result.ir, self.as_value(shifted).expr, width - 1, 0))
+
     # ----------------------------------------------------------------------------------------------------- operators
 
     def unary(self, node: ast.UnaryExpr) -> Operand:
@@ -488,6 +510,7 @@ _DISPATCH: dict[type, Callable[..., Operand]] = {
     ast.CastExpr: Expressions.cast_expr,
     ast.IndexExpr: Expressions.index,
     ast.SliceExpr: Expressions.slice,
+    ast.PartExpr: Expressions.part_select,
     ast.MuxExpr: Expressions.mux,
     ast.ListExpr: Expressions.list_expr,
     ast.StructExpr: Expressions.struct_expr,

@@ -182,7 +182,8 @@ class Operators(ElaboratorBase):
                 value = numeric(operand)
                 if value is not None and isinstance(base, ty.Bits):
                     return IntVal(value)
-                self.fail(loc, "only constants can be cast to int")
+                if isinstance(base, ty.Bits):  # int has no run-time values: it keeps its width until it is cast again
+                    return Value(base, operand.expr)
             if base is goal:
                 return Value(target, _retype(operand.expr, target.ir))
             if isinstance(base, ty.Bits) and isinstance(goal, ty.Bits):

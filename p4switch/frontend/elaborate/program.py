@@ -32,6 +32,7 @@ from p4switch.frontend.elaborate.values import (
     Value,
 )
 from p4switch.frontend.errors import ErrorList, Failure
+from p4switch.frontend.parser.expressions import unquote
 from p4switch.frontend.identity import identify
 from p4switch.ir import Loc
 
@@ -227,8 +228,7 @@ class Elaborator(Parsers):
         self.frame = Frame(
             "parser" if kind == "parser" else "control", decl.name, label=self.names.unique(f"{kind}_end")
         )
-        found = annotation(decl.annotations, "name")
-        block.prefix = control_plane_name(decl.name, decl.annotations, None) if found is not None else decl.name
+        block.prefix = decl.name  # whatever its @name: p4c ignores it here
         self.active.append(decl)
         try:
             if isinstance(decl, ast.ParserDecl):
@@ -576,14 +576,19 @@ def package_info(main: ast.Instantiation) -> dict[str, str]:
     for found in main.annotations:
         if found.name != "pkginfo":
             continue
-        pairs = [(key, value) for key, value in found.pairs]
-        for key, value in pairs:
-            if key not in _PACKAGE_FIELDS:
-                continue
+        # @pkginfo[name="x", ...] was parsed; in @pkginfo(name="x", ...) each string follows a name and '='.
+        texts = {key: unquote(t) for (_, key), (_, sign), (kind, t) in triples(found) if sign == "=" and kind == "STR"}
+        for key, value in found.pairs:
             if not isinstance(value, ast.StringLit):
                 raise Failure(value.loc, f"'{key}' in @pkginfo must be a string")
-            info[key] = value.value
+            texts[key] = value.value
+        info.update({key: text for key, text in texts.items() if key in _PACKAGE_FIELDS})
     return info
+
+
+def triples(found: ast.Annotation) -> zip[tuple[tuple[str, str], tuple[str, str], tuple[str, str]]]:
+    """Give each three neighbouring tokens of an annotation's body."""
+    return zip(found.tokens, found.tokens[1:], found.tokens[2:], strict=False)
 
 
 def elaborate(program: ast.Program, source: str, files: tuple[str, ...], errors: ErrorList) -> ir.Program | None:

@@ -40,7 +40,8 @@ class TypeInfo:
             name = control_plane_name(kind.name, kind.decl.annotations if kind.decl else (), None)
             self.add(ir.NamedType("enum", name, values=tuple((m, i) for m, i in kind.members.items())))
             return ir.TypeSpec("enum", name=name)
-        assert isinstance(kind, ty.SerEnum)
+        if not isinstance(kind, ty.SerEnum):
+            return ir.TypeSpec("bit")  # of an erroneous type, reported where it is declared
         name = control_plane_name(kind.name, kind.decl.annotations, None)
         self.add(ir.NamedType("serializable_enum", name, values=tuple(kind.members.items()), width=kind.base.width))
         return ir.TypeSpec("serializable_enum", name=name)

@@ -291,6 +291,10 @@ class ExpressionParser(ParserBase):
                     lo = self.expression()
                     self.expect("]", "the slice")
                     expr = ast.SliceExpr(loc, expr, index, lo)
+                elif self.accept("+:"):
+                    width = self.expression()
+                    self.expect("]", "the slice")
+                    expr = ast.PartExpr(loc, expr, index, width)
                 else:
                     self.expect("]", "the index")
                     expr = ast.IndexExpr(loc, expr, index)
