@@ -15,6 +15,7 @@ from p4switch.server.digests import DigestEntities
 from p4switch.server.direct import DirectCounterEntities, DirectMeterEntities
 from p4switch.server.handler import EntityHandler, Sink
 from p4switch.server.idle import IdleWatcher
+from p4switch.server.profiles import Profiles
 from p4switch.server.replication import ReplicationEntities
 from p4switch.server.roles import RoleConfig
 from p4switch.server.schema import Schema
@@ -37,7 +38,8 @@ class Entities:
 
     def __init__(self, schema: Schema, dataplane: DataPlane, lock: threading.RLock, notify: Notifier) -> None:
         self.schema = schema
-        state = TableState(schema, dataplane)
+        profiles = Profiles(schema, dataplane)
+        state = TableState(schema, dataplane, profiles)
         self.tables = TableEntities(state)
         self.digests = DigestEntities(schema, notify.digest)
         self._idle = IdleWatcher(state, lock, notify.idle_timeout)
@@ -51,7 +53,7 @@ class Entities:
             "packet_replication_engine_entry": ReplicationEntities(dataplane),
             "value_set_entry": ValueSetEntities(schema, dataplane),
             "digest_entry": self.digests,
-            "action_profile_member": AbsentEntities("action_profile_member", "action_profile_id", "member_id"),
+            "action_profile_member": profiles,
             "action_profile_group": AbsentEntities("action_profile_group", "action_profile_id", "group_id"),
             "extern_entry": AbsentEntities("extern_entry", "extern_type_id", "extern_id"),
         }

@@ -8,8 +8,9 @@ from collections.abc import Callable
 
 from finsy.proto import p4r
 
+from p4switch.server.matches import EntryKey
 from p4switch.server.table_reads import describe_key
-from p4switch.server.table_state import Key, TableState
+from p4switch.server.table_state import TableState
 
 Notify = Callable[[int, p4r.IdleTimeoutNotification], None]  # (table id, message)
 
@@ -28,7 +29,7 @@ class IdleWatcher:
         self._tables = tables
         self._lock = lock
         self._notify = notify
-        self._reported: dict[tuple[int, Key], int] = {}  # idle nanoseconds at the last report
+        self._reported: dict[tuple[int, EntryKey], int] = {}  # idle nanoseconds at the last report
         self._wake = threading.Event()
         self._closed = False
         tables.on_timed = self._wake.set
@@ -53,7 +54,7 @@ class IdleWatcher:
         """Report what is due; return the seconds to the next scan, None when no entry has a TTL."""
         shortest: int | None = None
         messages: dict[int, p4r.IdleTimeoutNotification] = {}
-        seen: dict[tuple[int, Key], int] = {}
+        seen: dict[tuple[int, EntryKey], int] = {}
         for table, record, note in self._tables.timed():
             ttl_ns, idle_ns = note.idle_timeout_ns, record.idle_us * 1000
             key = (table.id, (record.entry.matches, record.entry.priority))

@@ -13,6 +13,7 @@ from p4switch.server.status import INVALID_ARGUMENT, RequestError
 from p4switch.server.values import decode_unsigned, encode_unsigned, show_bytes
 
 Matches = tuple[FieldMatch | None, ...]  # one per key, None: don't care
+EntryKey = tuple[Matches, int]  # what identifies an entry in its table: match fields and priority
 
 
 def decode_matches(

@@ -76,7 +76,10 @@ def _add(
 ) -> None:
     message = sink.add().table_entry
     describe_key(table, record, message)
-    encode_action(table.actions[record.entry.action_id].action, record.entry.params, message.action.action)
+    if note is not None and note.member:
+        message.action.action_profile_member_id = note.member
+    else:
+        encode_action(table.actions[record.entry.action_id].action, record.entry.params, message.action.action)
     if record.is_const:
         message.is_const = True
     if note is not None:

@@ -11,26 +11,26 @@ from dataclasses import dataclass
 from finsy.proto import p4r
 
 from p4switch.dataplane import DataPlane, EntryRecord, TableEntry
-from p4switch.server.matches import Matches, decode_matches
+from p4switch.server.matches import EntryKey, decode_matches
 from p4switch.server.meters import MeterConfig
+from p4switch.server.profiles import Profiles
 from p4switch.server.schema import Schema, Table
 from p4switch.server.status import INVALID_ARGUMENT, RequestError
-
-Key = tuple[Matches, int]  # of an entry in its table: match fields and priority
 
 
 @dataclass(frozen=True)
 class Note:
-    """What a client said of an entry that matters to clients only."""
+    """What a client said of an entry that matters to clients only. member: of the action profile, 0 for none."""
 
     controller_metadata: int = 0
     metadata: bytes = b""
     idle_timeout_ns: int = 0
+    member: int = 0
 
     @classmethod
-    def of(cls, message: p4r.TableEntry) -> Note | None:
-        if message.controller_metadata or message.metadata or message.idle_timeout_ns:
-            return cls(message.controller_metadata, message.metadata, message.idle_timeout_ns)
+    def of(cls, message: p4r.TableEntry, member: int = 0) -> Note | None:
+        if message.controller_metadata or message.metadata or message.idle_timeout_ns or member:
+            return cls(message.controller_metadata, message.metadata, message.idle_timeout_ns, member)
         return None
 
     def put(self, into: p4r.TableEntry) -> None:
@@ -42,18 +42,19 @@ class Note:
 class TableState:
     """Access to the tables by messages. on_timed is called when an entry gets an idle time-out."""
 
-    def __init__(self, schema: Schema, dataplane: DataPlane) -> None:
+    def __init__(self, schema: Schema, dataplane: DataPlane, profiles: Profiles) -> None:
         self.schema = schema
         self.dataplane = dataplane
+        self.profiles = profiles
         self.default_notes: dict[int, Note] = {}
         self.written_defaults: set[int] = set()  # ids of tables
         self.on_timed: Callable[[], None] = lambda: None
-        self._notes: dict[int, dict[Key, Note]] = {number: {} for number in schema.tables}
+        self._notes: dict[int, dict[EntryKey, Note]] = {number: {} for number in schema.tables}
 
     def find_table(self, table_id: int) -> Table:
         return self.schema.find("table", self.schema.tables, table_id)
 
-    def decode_key(self, table: Table, message: p4r.TableEntry) -> Key:
+    def decode_key(self, table: Table, message: p4r.TableEntry) -> EntryKey:
         """Check and read what identifies an entry."""
         if not table.keys:
             raise RequestError(
@@ -75,7 +76,7 @@ class TableState:
             )
         return matches, priority
 
-    def get(self, table: Table, key: Key) -> EntryRecord | None:
+    def get(self, table: Table, key: EntryKey) -> EntryRecord | None:
         """Return an entry by its key."""
         return self.dataplane.table_get(TableEntry(table.id, *key))
 
@@ -83,11 +84,14 @@ class TableState:
         """Return the configuration of an entry's direct meter, None for the default one or no meter at all."""
         return self.dataplane.direct_meter_config(entry) if table.direct_meter else None
 
-    def note(self, table: Table, key: Key) -> Note | None:
+    def note(self, table: Table, key: EntryKey) -> Note | None:
         notes = self._notes[table.id]
         return notes.get(key) if notes else None  # hashing a key costs more than asking whether there are any
 
-    def set_note(self, table: Table, key: Key, note: Note | None) -> None:
+    def set_note(self, table: Table, key: EntryKey, note: Note | None) -> None:
+        if table.implementation:
+            old = self._notes[table.id].get(key)
+            self.profiles.refer(table, key, old.member if old else 0, note.member if note else 0)
         if note is not None:
             self._notes[table.id][key] = note
             if note.idle_timeout_ns:

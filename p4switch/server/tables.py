@@ -68,10 +68,10 @@ class TableEntities:
         matches, priority = self._state.decode_key(table, message)
         if kind == DELETE:  # everything but the key is ignored, whatever it says
             return TableUpdate(kind, table, TableEntry(table.id, matches, priority, 0, ()), None)
-        action_id, params = self._decode_action(table, message)
+        action_id, params, member = self._decode_action(table, message)
         self._check_rest(table, message)
         entry = TableEntry(table.id, matches, priority, action_id, params)
-        return TableUpdate(kind, table, entry, Note.of(message))
+        return TableUpdate(kind, table, entry, Note.of(message, member))
 
     def apply(self, updates: list[TableUpdate]) -> list[RequestError | None]:
         """Carry out checked updates in order, each on its own; return the error of each that failed."""
@@ -138,7 +138,7 @@ class TableEntities:
         if update is not None:
             self._apply_one(update)
         elif not table.is_const:
-            self._state.set_note(table, key, Note.of(message))
+            self._state.set_note(table, key, Note.of(message, old_note.member if old_note else 0))
         self._set_resources(record.entry, counter, meter, reset_meter=bool(table.direct_meter))
         old = record
 
@@ -194,16 +194,17 @@ class TableEntities:
         if error is not None:
             raise error
 
-    @staticmethod
-    def _decode_action(table: Table, message: p4r.TableEntry) -> tuple[int, Params]:
-        given = message.action.WhichOneof("type") if message.HasField("action") else None
+    def _decode_action(self, table: Table, message: p4r.TableEntry) -> tuple[int, Params, int]:
+        """Return action id, arguments, and the member of the action profile that they come from (0: none)."""
         if table.implementation:
-            raise RequestError(UNIMPLEMENTED, f"table '{table.name}': action profiles are not supported by this switch")
+            number, member = self._state.profiles.resolve(table, message.action)
+            return member.action_id, member.params, number
+        given = message.action.WhichOneof("type") if message.HasField("action") else None
         if given != "action":
             raise RequestError(
                 INVALID_ARGUMENT, f"table '{table.name}': an action with its arguments is needed, not {given or 'none'}"
             )
-        return decode_action(table, message.action.action, as_default=False)
+        return *decode_action(table, message.action.action, as_default=False), 0
 
     @staticmethod
     def _check_rest(table: Table, message: p4r.TableEntry) -> None:
