@@ -9,6 +9,7 @@ A program that was built before is found by the hashes of its files; nothing of 
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -95,8 +96,8 @@ def build(
 
     Raises CompileError (p4switch.frontend) for errors in the program, BuildError for everything else.
     """
-    path = Path(path).resolve()
-    include_dirs = tuple(Path(d).resolve() for d in include_dirs)
+    path = Path(path)  # as given: that is how diagnostics name it
+    include_dirs = tuple(Path(d) for d in include_dirs)
     defines = dict(defines or {})
     cache_dir = cache_dir or default_cache_dir()
 
@@ -105,7 +106,7 @@ def build(
 
         return compile_p4(path, include_dirs, defines)
 
-    options = json.dumps([str(path), [str(d) for d in include_dirs], sorted(defines.items())])
+    options = json.dumps([str(path.resolve()), [str(d.resolve()) for d in include_dirs], sorted(defines.items())])
     index = cache_dir / f"source-{digest(options, _compiler_key(), runtime_key())}.json"
     if (found := _look_up(index, cache_dir)) is not None:
         return BuildResult(path.stem, found / _PROGRAM, runtime_library(cache_dir), True, compile_source)
@@ -173,6 +174,8 @@ def _compile(path: Path, include_dirs: Sequence[Path], defines: dict[str, str]) 
     from p4switch.p4info import p4info_of
 
     program = compile_p4(path, include_dirs, defines)
+    for warning in program.warnings:
+        print(warning, file=sys.stderr)
     try:
         source = emit_c(program)
     except EmitError as error:
@@ -180,7 +183,7 @@ def _compile(path: Path, include_dirs: Sequence[Path], defines: dict[str, str]) 
 
         raise CompileError([Diagnostic(error.loc or Loc(str(path), 1, 1), error.message, error.hint)]) from error
     p4info = p4info_of(program).SerializeToString(deterministic=True)
-    return Container(path.stem, p4info, source), [Path(f) for f in program.files]
+    return Container(path.stem, p4info, source), [Path(f).resolve() for f in program.files]
 
 
 def _build_container(container: Container, cache_dir: Path, recompile: Callable[[], ir.Program] | None) -> BuildResult:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 from p4switch.toolchain import BuildError
 
 if TYPE_CHECKING:
+    from finsy.proto.p4.config.v1.p4info_pb2 import P4Info
+
     from p4switch.build import BuildResult
 
 DUMPS = ("tokens", "ast", "ir", "c")
@@ -35,6 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BuildError as error:
         print(f"p4switch: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
     except BrokenPipeError:  # the reader of --dump went away
         sys.stderr.close()
         return 1
@@ -103,23 +107,37 @@ def _compile(options: argparse.Namespace) -> int:
         return 0
     if options.p4info and options.p4info.suffix not in (".txtpb", ".txt", ".bin"):
         raise UsageError(f"--p4info {options.p4info}: the suffix says the format; use .txtpb, .txt or .bin")
+    if options.p4info and not options.output:
+        _compile_p4info(options)
+        return 0
     result = _build(options)
     if options.output:
         options.output.mkdir(parents=True, exist_ok=True)
-        _write_p4info(result, options.output / f"{result.name}.p4info.txtpb")
+        _write_p4info(result.p4info, options.output / f"{result.name}.p4info.txtpb")
         (options.output / f"{result.name}.p4bin").write_bytes(result.container)
     if options.p4info:
-        _write_p4info(result, options.p4info)
+        _write_p4info(result.p4info, options.p4info)
     return 0
 
 
-def _write_p4info(result: BuildResult, path: Path) -> None:
-    if path.suffix == ".bin":
-        path.write_bytes(result.p4info_bytes)
-    else:
-        from google.protobuf import text_format
+def _compile_p4info(options: argparse.Namespace) -> None:
+    """Write P4Info without compiling C, also for programs with externs that p4switch cannot run."""
+    from p4switch.frontend import compile_p4
+    from p4switch.p4info import p4info_of
 
-        path.write_text(text_format.MessageToString(result.p4info))
+    program = compile_p4(options.file, options.include, _defines(options), control_plane_only=True)
+    for warning in program.warnings:
+        print(warning, file=sys.stderr)
+    _write_p4info(p4info_of(program), options.p4info)
+
+
+def _write_p4info(info: P4Info, path: Path) -> None:
+    if path.suffix == ".bin":
+        path.write_bytes(info.SerializeToString(deterministic=True))
+    else:
+        from p4switch.p4info import text_of
+
+        path.write_text(text_of(info))
 
 
 def _dump(options: argparse.Namespace) -> None:
@@ -265,6 +283,7 @@ def _run(options: argparse.Namespace) -> int:
     ports, queues = _ports(options), _rates(options)
     _check_interfaces(ports)
     program = _load_program(options)
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its own log lines would stand beside our one clear message
     from p4switch.dataplane import DataPlane, DataPlaneError, SwitchOptions
     from p4switch.server import PortInUse, serve
     from p4switch.server.options import ServerOptions

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
+from pathlib import PurePath
 
 from p4switch import ir
 from p4switch.emit.context import Unit, WordField, word_fields
-from p4switch.emit.layout import word_literals
+from p4switch.emit.layout import c_string, word_literals
 from p4switch.emit.writer import Writer
 
 _MATCH = {
@@ -19,10 +19,6 @@ _MATCH = {
     ir.MatchKind.SELECTOR: "P4_SELECTOR",
 }
 _UNIT = {"packets": "P4_PACKETS", "bytes": "P4_BYTES", "packets_and_bytes": "P4_PACKETS_AND_BYTES"}
-
-
-def _text(value: str) -> str:
-    return json.dumps(value)
 
 
 def _truth(value: bool) -> str:
@@ -40,7 +36,7 @@ class DescriptorWriter:
     def write(self) -> None:
         """Write everything up to and including p4_program_get()."""
         p = self.program
-        self._array("const char *const", "errors", [_text(e) for e in p.errors])
+        self._array("const char *const", "errors", [c_string(e) for e in p.errors])
         self._write_actions()
         self._write_tables()
         self._array("const struct p4_register_desc", "registers", [self._register(r) for r in p.registers])
@@ -70,11 +66,14 @@ class DescriptorWriter:
         for number, action in enumerate(self.program.actions):
             fields, total = self.unit.param_fields(action)
             descriptions = [
-                f"{{{_text(p.name)}, {p.id}, {f.width}, {f.word}}}" for p, f in zip(action.params, fields, strict=True)
+                f"{{{c_string(p.name)}, {p.id}, {f.width}, {f.word}}}"
+                for p, f in zip(action.params, fields, strict=True)
             ]
             self._array("const struct p4_field_desc", f"action_params_{number}", descriptions)
             params = f"action_params_{number}" if fields else "NULL"
-            rows.append(f"{{{_text(action.identity.name)}, {action.identity.id:#x}, {len(fields)}, {total}, {params}}}")
+            rows.append(
+                f"{{{c_string(action.identity.name)}, {action.identity.id:#x}, {len(fields)}, {total}, {params}}}"
+            )
         self._array("const struct p4_action_desc", "actions", rows)
 
     def _write_tables(self) -> None:
@@ -85,7 +84,7 @@ class DescriptorWriter:
         number = self.unit.table_index[table.ir_name]
         fields, key_words = self.unit.key_fields(table)
         keys = [
-            f"{{{_text(k.name)}, {k.id}, {f.width}, {f.word}, {_MATCH[k.match]}}}"
+            f"{{{c_string(k.name)}, {k.id}, {f.width}, {f.word}, {_MATCH[k.match]}}}"
             for k, f in zip(table.keys, fields, strict=True)
         ]
         self._array("const struct p4_key_desc", f"table_keys_{number}", keys)
@@ -101,7 +100,7 @@ class DescriptorWriter:
         meter = self.unit.meter_index[table.direct_meter] if table.direct_meter else -1
         profile = self.unit.profile_index[table.implementation] if table.implementation else -1
         members = [
-            _text(table.identity.name),
+            c_string(table.identity.name),
             f"{table.identity.id:#x}",
             f"{len(keys)}, {key_words}, {f'table_keys_{number}' if keys else 'NULL'}",
             self._reference(f"table_actions_{number}", choices),
@@ -143,27 +142,27 @@ class DescriptorWriter:
     @staticmethod
     def _register(register: ir.Register) -> str:
         identity = register.identity
-        return f"{{{_text(identity.name)}, {identity.id:#x}, {register.element.width}, {register.size}}}"
+        return f"{{{c_string(identity.name)}, {identity.id:#x}, {register.element.width}, {register.size}}}"
 
     def _counted(self, item: ir.Counter | ir.Meter) -> str:
         table = self.unit.table_index[item.table] if item.table else -1
         identity = item.identity
-        return f"{{{_text(identity.name)}, {identity.id:#x}, {item.size}, {_UNIT[item.unit]}, {table}}}"
+        return f"{{{c_string(identity.name)}, {identity.id:#x}, {item.size}, {_UNIT[item.unit]}, {table}}}"
 
     @staticmethod
     def _profile(profile: ir.ActionProfile) -> str:
         identity = profile.identity
-        return f"{{{_text(identity.name)}, {identity.id:#x}, {profile.size}, {_truth(profile.selector)}}}"
+        return f"{{{c_string(identity.name)}, {identity.id:#x}, {profile.size}, {_truth(profile.selector)}}}"
 
     def _write_digests(self) -> None:
         rows = []
         for number, digest in enumerate(self.program.digests):
             fields, total = self.unit.digest_fields(digest)
-            descriptions = [f"{{{_text(f.name)}, {i + 1}, {f.width}, {f.word}}}" for i, f in enumerate(fields)]
+            descriptions = [f"{{{c_string(f.name)}, {i + 1}, {f.width}, {f.word}}}" for i, f in enumerate(fields)]
             self._array("const struct p4_field_desc", f"digest_fields_{number}", descriptions)
             reference = f"digest_fields_{number}" if fields else "NULL"
             rows.append(
-                f"{{{_text(digest.identity.name)}, {digest.identity.id:#x}, {len(fields)}, {total}, {reference}}}"
+                f"{{{c_string(digest.identity.name)}, {digest.identity.id:#x}, {len(fields)}, {total}, {reference}}}"
             )
         self._array("const struct p4_digest_desc", "digests", rows)
 
@@ -173,13 +172,13 @@ class DescriptorWriter:
             fields, total = word_fields((f"field{i + 1}", width) for i, width in enumerate(value_set.widths))
             kinds = value_set.matches or (ir.MatchKind.EXACT,) * len(fields)
             keys = [
-                f"{{{_text(f.name)}, {i + 1}, {f.width}, {f.word}, {_MATCH[kind]}}}"
+                f"{{{c_string(f.name)}, {i + 1}, {f.width}, {f.word}, {_MATCH[kind]}}}"
                 for i, (f, kind) in enumerate(zip(fields, kinds, strict=True))
             ]
             self._array("const struct p4_key_desc", f"value_set_fields_{number}", keys)
             identity = value_set.identity
             rows.append(
-                f"{{{_text(identity.name)}, {identity.id:#x}, {len(fields)}, {total}, {value_set.size}, "
+                f"{{{c_string(identity.name)}, {identity.id:#x}, {len(fields)}, {total}, {value_set.size}, "
                 f"{f'value_set_fields_{number}' if fields else 'NULL'}}}"
             )
         self._array("const struct p4_value_set_desc", "value_sets", rows)
@@ -188,7 +187,7 @@ class DescriptorWriter:
         p = self.program
         members = [
             "P4_ABI_VERSION",
-            _text(p.source),
+            c_string(PurePath(p.source).name),
             "sizeof(struct phv)",
             self._reference("errors", p.errors),
             self._reference("actions", p.actions),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from p4switch import ir
 from p4switch.emit.context import Function
 from p4switch.emit.field_lists import write_bytes
-from p4switch.emit.layout import bit_width, masked, native, storage_type, words
+from p4switch.emit.layout import bit_width, c_string, masked, native, storage_type, words
 
 KEEP_NOTHING = "P4_NO_LIST"  # the field list of clone()
 
@@ -236,13 +236,6 @@ def _digest(f: Function, call: ir.ExternCall) -> None:
 # -------------------------------------------------------------------------------------------------------- diagnostics
 
 
-def _c_string(text: str) -> str:
-    quoted = "".join(
-        c if 32 <= ord(c) < 127 and c not in '"\\?' else "".join(f"\\{b:03o}" for b in c.encode()) for c in text
-    )
-    return f'"{quoted}"'
-
-
 def _log_msg(f: Function, call: ir.ExternCall) -> None:
     text = call.args[0].value if isinstance(call.args[0], ir.Text) else ""
     items = list(_fields(f, call, 1).items) if len(call.args) > 1 else []
@@ -253,7 +246,7 @@ def _log_msg(f: Function, call: ir.ExternCall) -> None:
         f.out.line("size_t n = 0;")
         for number, piece in enumerate(pieces):
             if piece:
-                f.out.line(f"memcpy(text + n, {_c_string(piece)}, {len(piece.encode())}); n += {len(piece.encode())};")
+                f.out.line(f"memcpy(text + n, {c_string(piece)}, {len(piece.encode())}); n += {len(piece.encode())};")
             if number < len(pieces) - 1 and number < len(items):
                 pointer, count = f.expressions.word_list(items[number])
                 f.out.line(f"n += p4_put_decimal(text + n, {pointer}, {count});")
@@ -263,7 +256,7 @@ def _log_msg(f: Function, call: ir.ExternCall) -> None:
 
 def _assert(f: Function, call: ir.ExternCall) -> None:
     message = f"{call.loc}: {call.function} failed"
-    f.out.line(f"if (!({f.value(_expr(f, call, 0))}) && p4_log_enabled(pkt)) p4_log(pkt, {_c_string(message)});")
+    f.out.line(f"if (!({f.value(_expr(f, call, 0))}) && p4_log_enabled(pkt)) p4_log(pkt, {c_string(message)});")
 
 
 _WRITERS: dict[str, Callable[[Function, ir.ExternCall], None]] = {

@@ -25,10 +25,26 @@ def max_bytes(t: ir.HeaderType) -> int:
 
 
 def scalar_leaves(t: ir.Type, text: str) -> list[Slot]:
-    """Flatten a scalar, header or struct type at the C place `text` to its scalars."""
+    """Flatten a scalar, header, struct or stack type at the C place `text` to its scalars."""
+    inner = parts(t, text)
+    if inner is None:
+        return [Slot(text, bit_width(t))]
+    return [leaf for part, place in inner for leaf in scalar_leaves(part, place)]
+
+
+def header_places(t: ir.Type, text: str) -> list[str]:
+    """C places of the headers in a header, struct or stack."""
+    inside = [place for part, at in parts(t, text) or [] for place in header_places(part, at)]
+    return [text, *inside] if isinstance(t, ir.HeaderType) else inside
+
+
+def parts(t: ir.Type, text: str) -> list[tuple[ir.Type, str]] | None:
+    """Members of a compound type at the C place `text`, with their places; None for scalars."""
+    if isinstance(t, ir.StackType):
+        return [(t.element, f"{text}.at[{i}]") for i in range(t.size)]
     if isinstance(t, ir.HeaderType | ir.StructType):
-        return [leaf for name, field in t.fields for leaf in scalar_leaves(field, f"{text}.{c_name(name)}")]
-    return [Slot(text, bit_width(t))]
+        return [(field, f"{text}.{c_name(name)}") for name, field in t.fields]
+    return None
 
 
 def _leaves(fields: list[tuple[str, ir.Type]]) -> list[Slot]:

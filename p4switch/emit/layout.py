@@ -71,6 +71,15 @@ def word_literals(value: int, width: int) -> list[str]:
     return [f"{value >> (64 * i) & (2**64 - 1):#x}ull" for i in range(max(words(width), 1))]
 
 
+def c_string(text: str) -> str:
+    """Write a string literal; what is not plain ASCII goes as UTF-8 in octal."""
+    plain = [c if 32 <= ord(c) < 127 and c not in '"\\?' else None for c in text]
+    pieces = [
+        c or "".join(f"\\{b:03o}" for b in raw.encode(errors="replace")) for c, raw in zip(plain, text, strict=True)
+    ]
+    return f'"{"".join(pieces)}"'
+
+
 def masked(text: str, width: int) -> str:
     """Clear the bits of a native value above `width`."""
     if width == compute_width(width):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from p4switch import ir
 from p4switch.emit.context import Function, Unit, all_expressions, all_statements, word_fields
-from p4switch.emit.headers import HeaderFunctions, fixed_bits, max_bytes, scalar_leaves, varbit_of
+from p4switch.emit.headers import HeaderFunctions, fixed_bits, header_places, max_bytes, scalar_leaves, varbit_of
 from p4switch.emit.layout import bit_width, c_name, literal
 from p4switch.emit.packing import total_bytes, unpack
 from p4switch.emit.statements import write_body
@@ -168,8 +168,8 @@ class ParserWriter:
             if bits:
                 for line in unpack(slots, self._source(total_bytes([bits]) * 8)):
                     f.out.line(line)
-            if isinstance(t, ir.HeaderType):
-                f.out.line(f"{place}.valid_ = true;")
+            for header in header_places(t, place):
+                f.out.line(f"{header}.valid_ = true;")
 
     def _verify(self, f: Function, s: ir.Verify) -> None:
         f.out.line(f"if (!{f.value(s.condition)}) {{ pkt->std.parser_error = {f.value(s.error)}; goto reject; }}")
