@@ -39,25 +39,29 @@ def target(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def interfaces() -> set[str]:
-    """Return the names of this namespace's interfaces."""
-    return {path.name for path in Path("/sys/class/net").iterdir()}
-
-
 @dataclass
 class Launcher:
-    """One way to run the launcher; everything it writes goes to `run_dir`."""
+    """One way to run the launcher: from a network namespace `netns`, with everything it writes in `run_dir`.
+
+    `mark` is a variable of its environment that all its descendants inherit.
+    """
 
     run_dir: Path
+    netns: str
     mark: str
     started: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def command(self, *arguments: str) -> list[str]:
+        """Return the command line of `python -m topologies`, as started from the namespace."""
+        program = [sys.executable, "-m", "topologies", "--run-dir", str(self.run_dir), *arguments]
+        return ["ip", "netns", "exec", self.netns, *program]
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """Start `python -m topologies`."""
         names = ("TOPO", "SCENARIO", "SCRIPT", "P4_TARGET", "PCAP", "RUN_DIR", "ETHLINK_STARTED")
         plain = {name: value for name, value in os.environ.items() if name not in names}
         process = subprocess.Popen(
-            [sys.executable, "-m", "topologies", "--run-dir", str(self.run_dir), *arguments],
+            self.command(*arguments),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=REPOSITORY,
             env={**plain, **environment, **dict([self.mark.split("=")])},
         )  # fmt: skip
@@ -73,17 +77,23 @@ class Launcher:
 
 @pytest.fixture
 def launcher(tmp_path: Path) -> Iterator[Launcher]:
-    """A launcher with a run directory of its own; afterwards nothing of it may be left."""
-    before = interfaces()
-    made = Launcher(tmp_path / "run", f"ETHLINK_TEST={tmp_path.name}-{os.getpid()}-{time.time_ns()}")
-    yield made
-    for process in made.started:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=20)
-    wait_until(lambda: not leftovers(made.mark), "nothing of the fabric runs", lambda: leftovers(made.mark))
-    assert interfaces() == before
-    assert not (made.run_dir / "launcher.json").exists() or any(p.returncode == -9 for p in made.started)
+    """A launcher with a run directory and a network of its own; afterwards nothing of the fabric may be left."""
+    unique = f"{os.getpid()}-{time.time_ns()}"
+    netns = f"ethlink-{unique}"
+    subprocess.run(["ip", "netns", "add", netns], check=True)
+    try:
+        made = Launcher(tmp_path / "run", netns, f"ETHLINK_TEST={unique}")
+        yield made
+        for process in made.started:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                process.communicate(timeout=20)
+        wait_until(lambda: not leftovers(made.mark), "nothing of the fabric runs", lambda: leftovers(made.mark))
+        links = subprocess.run(["ip", "-n", netns, "-br", "link"], check=True, capture_output=True, text=True).stdout
+        assert [line.split()[0] for line in links.splitlines()] == ["lo"]
+        assert not (made.run_dir / "launcher.json").exists() or any(p.returncode == -9 for p in made.started)
+    finally:
+        subprocess.run(["ip", "netns", "del", netns], check=True)
 
 
 def leftovers(mark: str) -> list[str]:

@@ -59,10 +59,10 @@ def test_a_signal_ends_everything(launcher: Launcher, endless: Path, number: sig
 
 def test_ctrl_c_at_the_terminal_reaches_every_process_of_the_group(launcher: Launcher, endless: Path) -> None:
     """As the terminal does it: SIGINT to the whole process group at once."""
-    command = [sys.executable, "-m", "topologies", "--run-dir", str(launcher.run_dir), "--topo", "planes,2,1"]
     process = subprocess.Popen(
-        command, cwd=REPOSITORY, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "SCRIPT": str(endless), **dict([launcher.mark.split("=")])}, start_new_session=True,
+        launcher.command("--topo", "planes,2,1"), cwd=REPOSITORY, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, start_new_session=True,
+        env={**os.environ, "SCRIPT": str(endless), **dict([launcher.mark.split("=")])},
     )  # fmt: skip
     launcher.started.append(process)
     wait_for_script(launcher, endless.parent, 2)
