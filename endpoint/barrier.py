@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from endpoint.errors import BarrierTimeout, LsuTimeout
 from endpoint.memory import Region
@@ -54,15 +55,18 @@ class Barrier:
         step = 0
         while 1 << step < size:
             to = self._ranks[(self._rank + (1 << step)) % size]
-            before = self._ranks[(self._rank - (1 << step)) % size]
             try:
                 self._add(to, self._region.base + 8 * step, max(0.001, deadline - time.monotonic()))
             except LsuTimeout as error:
                 raise BarrierTimeout(f"barrier {self._passed}: GPU {to} did not answer in {timeout_s} s") from error
-            slot = step
-            if not self._wait(self._region, lambda: self._words[slot] >= self._passed, deadline - time.monotonic()):  # noqa: B023
+            if not self._wait(self._region, partial(self._added, step), deadline - time.monotonic()):
+                before = self._ranks[(self._rank - (1 << step)) % size]
                 raise BarrierTimeout(
                     f"barrier {self._passed}: nothing came from GPU {before} in {timeout_s} s; it, or a GPU that it "
                     f"waits for, has not arrived"
                 )
             step += 1
+
+    def _added(self, step: int) -> bool:
+        """Tell whether this round's add has come, in this barrier."""
+        return bool(self._words[step] >= self._passed)

@@ -1,7 +1,11 @@
 """Moves a GPU's packets: one thread that waits for all ports, answers requests and completes transfers.
 
-Everything that the thread and the callers share (initiator, target, links) is touched under one lock. Callers send in
-their own thread, which saves a wake-up per request.
+Everything that the thread and the callers share (initiator, target, links) is touched under `lock`. Callers send in
+their own thread, which saves a wake-up per request. A lock is free for whoever comes first, and a thread that gives
+it back and takes it again at once is always first: under a flood of frames the receive thread would keep callers out
+for hundreds of milliseconds. So a caller holds `callers` while it waits for `lock` and has it, and the receive thread
+passes through `callers` before it takes `lock` again. Both are plain locks, taken by `with` only: a caller that is
+interrupted (Ctrl-C) leaves neither held.
 """
 
 from __future__ import annotations
@@ -17,16 +21,16 @@ from typing import Any, Final
 from codec.constants import MAX_GPU_ID, LsuOpcode, Next, Vc
 from codec.frames import Buffer, FrameError, parse_lsu
 from endpoint.errors import ClosedError
-from endpoint.fair_lock import FairLock
 from endpoint.initiator import Initiator
 from endpoint.link import LinkLayer
 from endpoint.memory import Region
 from endpoint.port import Port
 from endpoint.target import Target
 from endpoint.transfer import Transfer
+from endpoint.waiters import Waiters
 
 _BATCH: Final = 32
-"""Frames taken from one port before the others, and the callers, get their turn."""
+"""Frames taken from one port, or sent by one caller, before the others get their turn."""
 _TICK_S: Final = 0.02
 """Longest sleep: how late a time-out may be noticed."""
 _LSU: Final = int(Next.LSU)
@@ -60,9 +64,10 @@ class Engine:
         self._links = dict(links)
         self._target = target
         self._counters = counters
-        self.lock = FairLock()
-        self._room = threading.Condition(self.lock)  # type: ignore[arg-type]  # it needs no more than a FairLock has
-        self._written = threading.Condition(self.lock)  # type: ignore[arg-type]  # it needs no more than a FairLock has
+        self.callers = threading.Lock()
+        self.lock = threading.Lock()
+        self._room = Waiters()
+        self._written = Waiters()
         self._initiator: Initiator
         self._stopping = False
         self._failure: BaseException | None = None
@@ -103,32 +108,50 @@ class Engine:
         Each may take `timeout_s` seconds. Once one has failed, no more are sent. Raises ClosedError when the engine
         has stopped.
         """
-        transfer: Transfer = Transfer(self.lock, count, finish)
-        with self.lock:
-            initiator = self._initiator
-            now = time.monotonic()
-            for index, (opcode, key, address, length, data) in enumerate(operations):
+        transfer: Transfer = Transfer(count, finish)
+        initiator = self._initiator
+        left = enumerate(operations)
+        following = next(left, None)
+        while following is not None:
+            wait = None
+            with self.callers, self.lock:
                 self._check_running()
-                if not initiator.has_room(dst):
-                    initiator.want_room(dst)
-                    while not initiator.has_room(dst):
-                        self._room.wait()
-                        self._check_running()
+                now = time.monotonic()
+                for _ in range(_BATCH):
+                    index, (opcode, key, address, length, data) = following
+                    if transfer.failed:  # say so now, rather than after as many time-outs as there are windows left
+                        transfer.drop_parts(count - index)
+                        return transfer
+                    if not initiator.has_room(dst):
                         initiator.want_room(dst)
-                    now = time.monotonic()
-                if transfer.failed:  # say so now, rather than after as many time-outs as there are windows left
-                    transfer.drop_parts(count - index)
-                    break
-                initiator.submit(now, now + timeout_s, dst, opcode, key, address, length, data, transfer, index)
+                        wait = self._room.add()
+                        break
+                    initiator.submit(now, now + timeout_s, dst, opcode, key, address, length, data, transfer, index)
+                    following = next(left, None)
+                    if following is None:
+                        break
+            if wait is not None:
+                wait.acquire()
         return transfer
 
     def wait_written(self, region: Region, predicate: Callable[[], bool], timeout_s: float) -> bool:
         """Wait until `predicate()` holds, asking anew after remote writes to the region; tell whether it does."""
-        with self.lock:
+        deadline = time.monotonic() + timeout_s
+        with self.callers, self.lock:
             region.watchers += 1
-            try:
-                return self._written.wait_for(lambda: self._check_running() or predicate(), timeout_s)
-            finally:
+        try:
+            while True:
+                with self.callers, self.lock:
+                    self._check_running()
+                    if predicate():
+                        return True
+                    if time.monotonic() >= deadline:
+                        return False
+                    wait = self._written.add()
+                if not wait.acquire(timeout=max(0.0, deadline - time.monotonic())):
+                    self._written.discard(wait)
+        finally:
+            with self.callers, self.lock:
                 region.watchers -= 1
 
     def stop(self, linger_s: float) -> None:
@@ -136,27 +159,25 @@ class Engine:
         limit = time.monotonic() + 10 * linger_s
         while (now := time.monotonic()) < min(self._last_request + linger_s, limit) and not self._failure:
             time.sleep(min(self._last_request + linger_s - now, linger_s))
-        with self.lock:
-            self._stopping = True
+        self._stopping = True
         os.eventfd_write(self._wake, 1)
         self._thread.join()
-        with self.lock:
+        with self.callers, self.lock:
             self._fail(ClosedError("the GPU was closed"))
         self._epoll.close()
         os.close(self._wake)
 
-    def _check_running(self) -> bool:
+    def _check_running(self) -> None:
         if self._failure is not None:
             raise ClosedError(f"GPU {self._id} is closed: {self._failure}") from self._failure
-        return False
 
     def _fail(self, error: BaseException) -> None:
         """End everything that waits. Called under the lock."""
         if self._failure is None:
             self._failure = error
         self._initiator.fail_all(ClosedError(f"GPU {self._id} is closed: {error}"))
-        self._room.notify_all()
-        self._written.notify_all()
+        self._room.wake()
+        self._written.wake()
 
     def _run(self) -> None:
         try:
@@ -166,13 +187,15 @@ class Engine:
                 again = False
                 for descriptor, event in events:
                     if descriptor != self._wake:
+                        self._let_callers_in()
                         with self.lock:
                             again |= self._serve(descriptor, event)
-                            self._notify()
+                            self._wake_waiting()
+                self._let_callers_in()
                 with self.lock:
                     now = time.monotonic()
                     due = self._initiator.expire(now)
-                    self._notify()
+                    self._wake_waiting()
                 timeout = 0 if again else _TICK_S if due is None else min(_TICK_S, max(0.0, due - now))
         except BaseException as error:  # whatever it is, callers must learn of it instead of waiting for ever
             with self.lock:
@@ -228,11 +251,15 @@ class Engine:
         self._counters[f"drop_{reason}"] += 1
         return None
 
-    def _notify(self) -> None:
+    def _let_callers_in(self) -> None:
+        with self.callers:
+            pass
+
+    def _wake_waiting(self) -> None:
         """Wake who waits for room or for a remote write. Called under the lock."""
         if self._initiator.room_made:
             self._initiator.room_made = False
-            self._room.notify_all()
+            self._room.wake()
         if self._target.touched:
             self._target.touched = False
-            self._written.notify_all()
+            self._written.wake()

@@ -255,7 +255,7 @@ class Gpu:
 
     def port_counters(self) -> dict[int, dict[str, int]]:
         """Return what each plane's port and link counted so far."""
-        with self._engine.lock:
+        with self._engine.callers, self._engine.lock:
             if not self._closed:
                 for port in self._ports.values():
                     port.count_lost()

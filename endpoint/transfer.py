@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from endpoint.fair_lock import FairLock
+from endpoint.waiters import Waiters
 
 T = TypeVar("T")
 
@@ -17,18 +16,17 @@ class Transfer(Generic[T]):
 
     A transfer fails with the first error of its requests, but is done only when each of them is: nothing of it is on
     the way any more. One that was given a number of parts is completed by as many calls of `part_done` and
-    `part_failed`, made under `lock`.
+    `part_failed`, one at a time.
     """
 
-    __slots__ = ("_ended", "_error", "_finish", "_lock", "_remaining", "_started", "_values", "_waiters")
+    __slots__ = ("_ended", "_error", "_finish", "_remaining", "_started", "_values", "_waiters")
 
-    def __init__(self, lock: FairLock, parts: int, finish: Callable[[list[Any]], T]) -> None:
-        self._lock = lock
+    def __init__(self, parts: int, finish: Callable[[list[Any]], T]) -> None:
         self._remaining = parts
         self._values: list[Any] = [None] * parts
         self._finish = finish
         self._error: BaseException | None = None
-        self._waiters: list[threading.Lock] = []
+        self._waiters = Waiters()
         self._started = self._ended = time.monotonic()
 
     def done(self) -> bool:
@@ -41,15 +39,10 @@ class Transfer(Generic[T]):
         Without a timeout the wait is bounded too: each request ends by its own time-out.
         """
         if self._remaining:
-            waiter = threading.Lock()
-            waiter.acquire()  # released by whoever completes the transfer
-            with self._lock:
-                if not self._remaining:
-                    return True
-                self._waiters.append(waiter)
-            if not waiter.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
-                return self.done()
-        return True
+            waiter = self._waiters.add()
+            if self._remaining and not waiter.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
+                self._waiters.discard(waiter)
+        return not self._remaining
 
     @property
     def duration_s(self) -> float:
@@ -71,12 +64,12 @@ class Transfer(Generic[T]):
         return self._finish(self._values)
 
     def part_done(self, index: int, value: Any) -> None:
-        """Complete one part. Called under the lock."""
+        """Complete one part."""
         self._values[index] = value
         self._end_parts(1)
 
     def part_failed(self, error: BaseException) -> None:
-        """End one part with an error. Called under the lock."""
+        """End one part with an error."""
         if self._error is None:
             self._error = error
         self._end_parts(1)
@@ -87,13 +80,11 @@ class Transfer(Generic[T]):
         return self._error is not None
 
     def drop_parts(self, count: int) -> None:
-        """End parts that will never be asked for, as another one has failed. Called under the lock."""
+        """End parts that will never be asked for, as another one has failed."""
         self._end_parts(count)
 
     def _end_parts(self, count: int) -> None:
         self._remaining -= count
         if not self._remaining:
             self._ended = time.monotonic()
-            for waiter in self._waiters:
-                waiter.release()
-            self._waiters.clear()
+            self._waiters.wake()

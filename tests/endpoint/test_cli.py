@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -125,6 +127,22 @@ def test_missing_peer_fails_in_bounded_time(fabric: Path) -> None:
     assert "error: barrier 1: GPU 2 did not answer in 0.3 s" in err
     result = json.loads(file.read_text())
     assert (result["ok"], result["transactions"]) == (False, 0)
+
+
+def test_interrupt(fabric: Path) -> None:
+    file = fabric.parent / "g1.json"
+    ranks = [
+        start(fabric, "g1", "-m", "endpoint", "random", "--duration", "60", "--json", str(file)),
+        start(fabric, "g2", "-m", "endpoint", "random", "--duration", "60"),
+    ]
+    time.sleep(1.5)
+    for rank in ranks:
+        rank.send_signal(signal.SIGINT)
+    for rank in ranks:
+        _, err = rank.communicate(timeout=30)
+        assert rank.returncode == 130
+        assert "Traceback" not in err
+    assert json.loads(file.read_text())["error"] == "interrupted"
 
 
 def test_wrong_bytes_fail(fabric: Path) -> None:

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from codec.constants import REQUEST_WINDOW, LsuOpcode
 from codec.frames import end_to_end_seed, lsu_packet, oefh, parse_lsu
 from endpoint.errors import LsuTimeout
-from endpoint.fair_lock import FairLock
 from endpoint.initiator import Initiator
 from endpoint.memory import Memory
 from endpoint.options import EndpointOptions
@@ -62,7 +61,6 @@ class World:
         self.region = self.memory.register(64, KEY)
         self.target_counters: Counter[str] = Counter()
         self.target = Target(TARGET, self.memory, self.target_counters)
-        self.lock = FairLock()
         self.start_source(1, first_request)
 
     def start_source(self, incarnation: int, first_request: int = 1) -> None:
@@ -81,7 +79,7 @@ class World:
             heapq.heappush(self.in_flight, (self.now + delay, self.serial, to_target, packet))
 
     def submit(self, opcode: int, address: int, length: int, data: bytes, timeout: float = 60.0) -> Transfer:
-        transfer: Transfer = Transfer(self.lock, 1, lambda values: values[0])
+        transfer: Transfer = Transfer(1, lambda values: values[0])
         self.run(until=lambda: self.initiator.has_room(TARGET))
         self.initiator.submit(self.now, self.now + timeout, TARGET, opcode, KEY, address, length, data, transfer, 0)
         return transfer
@@ -199,7 +197,7 @@ def test_window_never_exceeds_what_the_target_remembers() -> None:
     """A request that stays lost holds newest - oldest below 1,024, though the rest is answered."""
     world = World([], 2**32 - 500, EndpointOptions(window=1023, first_rto_s=5.0, max_rto_s=5.0))
     lost = world.initiator
-    first = Transfer(world.lock, 1, lambda values: values[0])
+    first = Transfer(1, lambda values: values[0])
     world.fates = [Fate(())]
     lost.submit(0.0, 100.0, TARGET, ADD, KEY, 0, 8, word(1), first, 0)
     world.fates = []
