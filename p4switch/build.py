@@ -97,16 +97,16 @@ def build(
     Raises CompileError (p4switch.frontend) for errors in the program, BuildError for everything else.
     """
     path = Path(path)  # as given: that is how diagnostics name it
-    include_dirs = tuple(Path(d) for d in include_dirs)
+    include_paths = tuple(Path(d) for d in include_dirs)
     defines = dict(defines or {})
     cache_dir = cache_dir or default_cache_dir()
 
     def compile_source() -> ir.Program:
         from p4switch.frontend import compile_p4
 
-        return compile_p4(path, include_dirs, defines)
+        return compile_p4(path, include_paths, defines)
 
-    options = json.dumps([str(path.resolve()), [str(d.resolve()) for d in include_dirs], sorted(defines.items())])
+    options = json.dumps([str(path.resolve()), [str(d.resolve()) for d in include_paths], sorted(defines.items())])
     index = cache_dir / f"source-{digest(options, _compiler_key(), runtime_key())}.json"
     if (found := _look_up(index, cache_dir)) is not None:
         return BuildResult(path.stem, found / _PROGRAM, runtime_library(cache_dir), True, compile_source)
@@ -114,7 +114,7 @@ def build(
     # The runtime takes as long as the front end, so that they share the cores when both are to be compiled.
     runtime = _InBackground(lambda: runtime_library(cache_dir))
     try:
-        container, dependencies = _compile(path, include_dirs, defines)
+        container, dependencies = _compile(path, include_paths, defines)
     finally:
         runtime.join()
     result = _build_container(container, cache_dir, compile_source)

@@ -97,9 +97,10 @@ class Maker:
             return ir.Binary(t, r.choice(("/", "%")), self.make(t, depth - 1), self.make(t, depth - 1))
         if kind == "shift":
             amount = ir.Bits(r.choice((3, 8, 9, 70, 140)))
-            by: ir.Expr = ir.Const(amount, min(r.randrange(2 * t.width), (1 << amount.width) - 1))
+            distance = min(r.randrange(2 * t.width), (1 << amount.width) - 1)
+            by: ir.Expr = ir.Const(amount, distance)
             if r.random() < 0.5:
-                by = ir.Cast(amount, ir.Const(ir.Bits(256), by.value))  # not a constant to the emitter
+                by = ir.Cast(amount, ir.Const(ir.Bits(256), distance))  # not a constant to the emitter
             return ir.Binary(t, r.choice(("<<", ">>")), self.make(t, depth - 1), by)
         if kind == "cast":
             return ir.Cast(t, self.make(ir.Bits(r.choice(WIDTHS), r.random() < 0.5), depth - 1))
