@@ -696,5 +696,6 @@ class Program:
     package_notes: Notes = Notes()
     action_infos: tuple[ActionInfo, ...] = ()  # P4Info's actions, in its order; `actions` are those that tables run
     named_types: tuple[NamedType, ...] = ()
+    warnings: tuple[str, ...] = ()  # as text for people, with their places
     has_type_info: bool = False  # whether p4c would write type_info, be it empty
     files: tuple[str, ...] = ()  # every source file that was read, for caches

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from p4switch import ir
 from p4switch.frontend import ast
 from p4switch.frontend.elaborate import elaborate
-from p4switch.frontend.errors import CompileError, Diagnostic, ErrorList, Failure
+from p4switch.frontend.errors import CompileError, Diagnostic, ErrorList, Failure, render
 from p4switch.frontend.lexer import Tokens, lex
 from p4switch.frontend.parser import parse
 from p4switch.frontend.preprocess import Preprocessor
@@ -33,10 +33,12 @@ class FrontendOptions:
 
     include_dirs: where #include looks after the including file's directory and before the built-in core.p4 and v1model.p4.
     defines: macros defined in advance, by name.
+    control_plane_only: the program is wanted for its P4Info; externs that p4switch cannot run are no errors then.
     """
 
     include_dirs: tuple[Path, ...] = ()
     defines: Mapping[str, str] = field(default_factory=dict)
+    control_plane_only: bool = False
 
 
 @dataclass
@@ -65,21 +67,27 @@ def run_stages(path: Path, options: FrontendOptions, stages: Stages, until: str 
         stages.tree = parse(stages.tokens, errors)
         if until != "ast" and not errors.diagnostics:
             files = tuple(stages.source.files)
-            stages.program = elaborate(stages.tree, str(path), files, errors)
+            stages.program = elaborate(stages.tree, str(path), files, errors, options.control_plane_only)
     except Failure as failure:
         raise CompileError([*errors.diagnostics, failure.diagnostic], preprocessor.sources) from None
     except CompileError as error:
         raise CompileError(error.diagnostics, preprocessor.sources) from None
     if errors.diagnostics:
         raise CompileError(errors.diagnostics, preprocessor.sources)
+    if stages.program is not None and errors.warnings:
+        texts = tuple(render(w, preprocessor.sources, "warning") for w in errors.warnings)
+        stages.program = replace(stages.program, warnings=texts)
 
 
 def compile_p4(
-    path: Path | str, include_dirs: Sequence[Path | str] = (), defines: Mapping[str, str] | None = None
+    path: Path | str,
+    include_dirs: Sequence[Path | str] = (),
+    defines: Mapping[str, str] | None = None,
+    control_plane_only: bool = False,
 ) -> ir.Program:
     """Compile a v1model program to IR. Raises CompileError with every error found."""
     stages = Stages()
-    options = FrontendOptions(tuple(Path(d) for d in include_dirs), dict(defines or {}))
+    options = FrontendOptions(tuple(Path(d) for d in include_dirs), dict(defines or {}), control_plane_only)
     run_stages(Path(path), options, stages)
     assert stages.program is not None
     return stages.program

@@ -60,6 +60,7 @@ class ErrorList:
 
     def __init__(self) -> None:
         self.diagnostics: list[Diagnostic] = []
+        self.warnings: list[Diagnostic] = []
         self._seen: set[tuple[Loc, str]] = set()
 
     def add(self, diagnostic: Diagnostic) -> None:
@@ -74,10 +75,10 @@ class ErrorList:
         self.add(Diagnostic(loc, message, hint))
 
 
-def render(diagnostic: Diagnostic, sources: SourceLines | None) -> str:
+def render(diagnostic: Diagnostic, sources: SourceLines | None, severity: str = "error") -> str:
     """Format one diagnostic as compilers do: location and message, source line, caret, hint."""
     loc = diagnostic.loc
-    lines = [f"{loc}: error: {diagnostic.message}"]
+    lines = [f"{loc}: {severity}: {diagnostic.message}"]
     text = sources.line(loc.file, loc.line) if sources is not None else ""
     if text and loc.column >= 1:
         start = min(loc.column - 1, len(text))

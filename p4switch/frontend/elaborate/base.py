@@ -21,8 +21,9 @@ MAX_INLINE = 64  # nested calls; P4 has no recursion, so deeper ones are a mista
 class ElaboratorBase:
     """Where elaboration stands: scope, frame, IR block, and the statement list being filled."""
 
-    def __init__(self, errors: ErrorList) -> None:
+    def __init__(self, errors: ErrorList, control_plane_only: bool = False) -> None:
         self.errors = errors
+        self.control_plane_only = control_plane_only
         self.globals = Scope()
         self.scope = self.globals
         self.block = Block("")
@@ -46,6 +47,11 @@ class ElaboratorBase:
             yield
         except Failure as failure:
             self.errors.add(failure.diagnostic)
+
+    def unsupported(self, loc: Loc, message: str, hint: str = "") -> None:
+        """Report what p4switch cannot run; it does not matter in code that never runs, nor to P4Info alone."""
+        if not self.dead and not self.control_plane_only:
+            self.errors.error(loc, message, hint)
 
     # -------------------------------------------------------------------------------------------------- statements
 

@@ -25,6 +25,7 @@ from p4switch.frontend.elaborate.values import (
     Value,
     VoidVal,
 )
+from p4switch.frontend.errors import did_you_mean
 from p4switch.ir import Loc
 
 # Functions that become ir.ExternCall as they are, with the position of the argument that is a list of fields.
@@ -61,6 +62,7 @@ REPLACED = {
     "recirculate": "recirculate_preserving_field_list",
 }
 MAX_CELLS = 1 << 27
+FIRST_OWN_LIST = 256  # field lists of the program have 8-bit numbers
 
 
 class Externs(Arguments):
@@ -81,15 +83,37 @@ class Externs(Arguments):
         if name == "digest":
             return self.digest_call(passed, scope, node.loc)
         if name in REPLACED:
-            self.fail(node.loc, f"'{name}' is not supported", f"use {REPLACED[name]} with @field_list annotations")
+            return self.with_field_list(REPLACED[name], passed, scope, node.loc)
         if name not in FUNCTIONS:
-            known = ", ".join([*FUNCTIONS, "verify", "digest", "static_assert"])
-            self.fail(node.loc, f"extern function '{name}' is not part of v1model", f"available: {known}")
-        if name in ("verify", "lookahead") and self.frame_kind() != "parser":
-            self.fail(node.loc, f"'{name}' outside of a parser")
+            hint = did_you_mean(name, [*FUNCTIONS, "verify", "digest", "static_assert"], "v1model's functions")
+            self.unsupported(node.loc, f"extern function '{name}' is not part of v1model", hint)
+            return self.result_stand_in(decl, scope)
         args = self.extern_args(passed, scope, FUNCTIONS[name])
         self.emit(ir.ExternCall(node.loc, name, None, args))
         return self.void()
+
+    def result_stand_in(self, decl: ast.FunctionDecl, scope: Scope) -> Operand:
+        """Give something of the type that a call of an unknown extern returns."""
+        if decl.return_type is None:
+            return self.void()
+        with self.scoped(scope):
+            kind = self.resolve_type(decl.return_type, allow_void=True)
+        if kind is ty.VOID:
+            return self.void()
+        return Value(kind, self.temp(kind).expr) if kind.is_data else UnknownVal()
+
+    def with_field_list(self, name: str, passed: list[Passed], scope: Scope, loc: Loc) -> Operand:
+        """Lower clone3, resubmit and recirculate, which list the metadata to keep in place of a @field_list number."""
+        data = passed[-1].value
+        assert data is not None
+        fields = [f for f in self.field_list(data, loc).items if is_metadata(f)]
+        number = FIRST_OWN_LIST + len(self.own_field_lists)
+        self.own_field_lists[number] = tuple(fields)
+        args = [*self.extern_args(passed[:-1], scope, None), ir.Const(ir.Bits(32), number)]
+        self.emit(ir.ExternCall(loc, name, None, tuple(args)))
+        return self.void()
+
+    own_field_lists: dict[int, tuple[ir.Expr, ...]]
 
     def void(self) -> Operand:
         return VoidVal()
@@ -235,7 +259,8 @@ class Externs(Arguments):
             return self.checksum16(passed, node.loc)
         qualified = f"{extern}.{name}"
         if qualified not in METHODS:
-            self.fail(node.loc, f"method '{name}' of extern {extern} is not supported")
+            self.unsupported(node.loc, f"method '{name}' of extern {extern} is not supported")
+            return self.result_stand_in(decl, scope)
         args = self.extern_args(passed, scope, None)
         self.emit(ir.ExternCall(node.loc, qualified, base.ir_name, args))
         if extern == "direct_meter":
@@ -393,8 +418,13 @@ class Externs(Arguments):
                 spec = self.type_info.spec(kind.args[0])
                 register = ir.Register(ir_name, NOT_IDENTIFIED, lowered, size, spec, index)
                 self.objects.add("register", full_name, annotations, register)
-            elif not isinstance(element, ty.TypeVar) and element is not ty.UNKNOWN:
-                self.fail(loc, f"register of {element}", "registers hold bit<W>, int<W> or bool")
+            elif element is not ty.UNKNOWN:
+                self.unsupported(loc, f"register of {element}", "registers hold bit<W>, int<W> or bool")
+                if element.is_data:
+                    spec = self.type_info.spec(kind.args[0])
+                    size = self.count(args[0], "a register's size")
+                    register = ir.Register(ir_name, NOT_IDENTIFIED, ir.Bits(1), size, spec)
+                    self.objects.add("register", full_name, annotations, register)
         elif extern in ("counter", "meter"):
             size = self.count(args[0], f"a {extern}'s size")
             unit = self.enum_member(args[1])
@@ -420,7 +450,9 @@ class Externs(Arguments):
             profile = ir.ActionProfile(ir_name, NOT_IDENTIFIED, size, True, algorithm, width, group_size)
             self.objects.add("action_profile", full_name, annotations, profile)
         elif extern != "Checksum16":
-            self.fail(loc, f"extern object '{extern}' is not part of v1model", "see v1model.p4 for what there is")
+            self.unsupported(
+                loc, f"extern object '{extern}' is not part of v1model", "see v1model.p4 for what there is"
+            )
         return ExternVal(kind, name, ir_name, [v for v in values if v is not None])
 
     def count(self, arg: Passed, what: str) -> int:
@@ -442,3 +474,10 @@ class Externs(Arguments):
         self.fail(
             arg.loc, f"argument '{arg.param.name}' must be a member of an enum, found {value.what if value else '_'}"
         )
+
+
+def is_metadata(expr: ir.Expr) -> bool:
+    """Whether an expression is a field of the user's or the standard metadata, which copies of a packet may keep."""
+    while isinstance(expr, ir.Field):
+        expr = expr.base
+    return isinstance(expr, ir.Var) and expr.name in ("meta", "standard_metadata")

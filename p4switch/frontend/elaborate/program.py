@@ -54,8 +54,9 @@ _WITH_TYPES = ("table", "controller_header")
 class Elaborator(Parsers):
     """Elaborates one program."""
 
-    def __init__(self, errors: ErrorList) -> None:
-        super().__init__(errors)
+    def __init__(self, errors: ErrorList, control_plane_only: bool = False) -> None:
+        super().__init__(errors, control_plane_only)
+        self.own_field_lists = {}
         self.digest_names = {}
         self.direct_meter_targets = {}
         self.owners = {}
@@ -502,7 +503,7 @@ class Elaborator(Parsers):
             value = self.roots.get(root)
             if value is not None:
                 self.field_lists_in(value, lists)
-        return {number: tuple(fields) for number, fields in sorted(lists.items())}
+        return {number: tuple(fields) for number, fields in sorted(lists.items())} | self.own_field_lists
 
     def field_lists_in(self, value: Value, lists: dict[int, list[ir.Expr]]) -> None:
         kind = value.type
@@ -591,6 +592,8 @@ def triples(found: ast.Annotation) -> zip[tuple[tuple[str, str], tuple[str, str]
     return zip(found.tokens, found.tokens[1:], found.tokens[2:], strict=False)
 
 
-def elaborate(program: ast.Program, source: str, files: tuple[str, ...], errors: ErrorList) -> ir.Program | None:
-    """Resolve, check and lower a program."""
-    return Elaborator(errors).run(program, source, files)
+def elaborate(
+    program: ast.Program, source: str, files: tuple[str, ...], errors: ErrorList, control_plane_only: bool = False
+) -> ir.Program | None:
+    """Resolve, check and lower a program. control_plane_only: accept externs that p4switch cannot run."""
+    return Elaborator(errors, control_plane_only).run(program, source, files)

@@ -15,7 +15,7 @@ from p4switch.frontend.elaborate.objects import NOT_IDENTIFIED, annotation, cont
 from p4switch.frontend.elaborate.scope import Block, Frame, Scope
 from p4switch.frontend.elaborate.typeinfo import TypeInfo
 from p4switch.frontend.elaborate.values import ActionVal, ExternVal, Operand, TableVal, UnknownVal, Value
-from p4switch.frontend.errors import Failure, did_you_mean
+from p4switch.frontend.errors import Diagnostic, Failure, did_you_mean
 
 PROPERTIES = (
     "key",
@@ -242,8 +242,13 @@ class Tables(KeyNames):
         found: dict[str, ast.Property] = {}
         for item in node.properties:
             if item.name not in PROPERTIES:
+                # Other targets have properties of their own; what looks like a misspelt one of ours is an error.
                 hint = did_you_mean(item.name, PROPERTIES, "properties")
-                self.errors.error(item.loc, f"table property '{item.name}' is not known", hint)
+                message = f"table property '{item.name}' is not known"
+                if hint.startswith("did you mean"):
+                    self.errors.error(item.loc, message, hint)
+                else:
+                    self.errors.warnings.append(Diagnostic(item.loc, message + " and has no effect", hint))
             elif item.name in found:
                 self.errors.error(item.loc, f"property '{item.name}' of table '{node.name}' is given twice")
             found[item.name] = item
