@@ -239,32 +239,33 @@ class DataPlane:
             ops.extend((kind, table.index, action, entry.priority & 0xFFFFFFFF, 0, len(words)))
             words.extend(key)
             words.extend(data)
-        if sent and self._apply_native(ops, words, len(sent)) < 0:
-            for position, at in enumerate(range(4, len(ops), 6)):
-                status = ops[at]
-                if status:
-                    results[sent[position]] = self._explain(
-                        struct.unpack("i", struct.pack("I", status))[0], ops[at - 4], ops[at - 3], program
-                    )
+        message = self._apply_native(ops, words, len(sent)) if sent else None
+        if message is not None:
+            for position, at in zip(sent, range(4, len(ops), 6), strict=True):
+                if ops[at]:
+                    status = struct.unpack("i", struct.pack("I", ops[at]))[0]
+                    results[position] = self._explain(status, program, ops[at - 3], message)
         return results
 
-    def _apply_native(self, ops: array[int], words: array[int], n: int) -> int:
+    def _apply_native(self, ops: array[int], words: array[int], n: int) -> str | None:
+        """Carry out encoded updates; when any fails, give the message of the last one that did."""
         native = self._ffi.from_buffer("struct sw_table_op[]", ops, require_writable=True)
         pool = self._ffi.from_buffer("uint64_t[]", words) if len(words) else self._ffi.NULL
-        result = int(self._lib.sw_table_apply(self._switch, native, n, pool, len(words)))
-        self._last_error = self._ffi.string(self._lib.sw_error()).decode() if result < 0 else ""
-        return result
+        if self._lib.sw_table_apply(self._switch, native, n, pool, len(words)) >= 0:
+            return None
+        return str(self._ffi.string(self._lib.sw_error()).decode())
 
-    def _explain(self, status: int, kind: int, table: int, program: Program) -> DataPlaneError:
-        """The message of an update that failed in a batch; the C side remembers only the last one's."""
+    @staticmethod
+    def _explain(status: int, program: Program, table: int, message: str) -> DataPlaneError:
+        """The error of an update that failed in a batch; `message` may be another one's, but for out of memory."""
         name = next((t.name for t in program.tables.values() if t.index == table), str(table))
-        kinds = {
+        messages = {
             -2: f"table {name} already has an entry with this key",
             -3: f"table {name} has no entry with this key",
             -4: f"table {name} is full",
             -5: f"table {name} has const entries: they cannot be changed",
         }
-        return BY_STATUS.get(status, DataPlaneError)(kinds.get(status) or self._last_error)
+        return BY_STATUS.get(status, DataPlaneError)(messages.get(status, message))
 
     def table_records(self, table_id: int) -> list[EntryRecord]:
         """All entries with their counters, in the order of their insertion."""
@@ -297,6 +298,21 @@ class DataPlane:
         except EntryMissing:
             return None
         return table.decode(entry.table_id, list(out))
+
+    def set_choices(self, entry: TableEntry, choices: Sequence[tuple[int, tuple[int, ...]]]) -> None:
+        """Let an entry of a table with an action selector take one of several actions (id, arguments) for each packet.
+
+        The hash of the packet's selector keys decides; of no action at all it does what the default action does. A
+        table_modify() ends it. Raises EntryMissing, InvalidArgument.
+        """
+        table = self._table(self._loaded(), entry.table_id)
+        op, words = self._key(table, entry)
+        encoded = [table.encode_action(action_id, params) for action_id, params in choices]
+        actions = [index for index, _ in encoded]
+        data = [word for _, params in encoded for word in params]
+        self._check(
+            self._lib.sw_table_choose(self._switch, op, words, len(actions), [*actions, 0], [*data, 0], len(data))
+        )
 
     def table_lookup(self, table_id: int, key: Sequence[int]) -> EntryRecord | None:
         """What a packet with these key values would hit, None for a miss. Counts nothing."""

@@ -18,6 +18,14 @@ _MATCH = {
     ir.MatchKind.OPTIONAL: "P4_OPTIONAL",
     ir.MatchKind.SELECTOR: "P4_SELECTOR",
 }
+_HASHES = {  # of action selectors; the custom CRCs are the standard ones, as on BMv2 until set otherwise
+    "crc32": "P4_HASH_CRC32",
+    "crc32_custom": "P4_HASH_CRC32",
+    "csum16": "P4_HASH_CSUM16",
+    "xor16": "P4_HASH_XOR16",
+    "identity": "P4_HASH_IDENTITY",
+    "random": "P4_HASH_RANDOM",
+}
 _UNIT = {"packets": "P4_PACKETS", "bytes": "P4_BYTES", "packets_and_bytes": "P4_PACKETS_AND_BYTES"}
 
 
@@ -152,7 +160,9 @@ class DescriptorWriter:
     @staticmethod
     def _profile(profile: ir.ActionProfile) -> str:
         identity = profile.identity
-        return f"{{{c_string(identity.name)}, {identity.id:#x}, {profile.size}, {_truth(profile.selector)}}}"
+        hash_name = _HASHES.get(profile.hash_algorithm, "P4_HASH_CRC16")
+        selector = _truth(profile.selector)
+        return f"{{{c_string(identity.name)}, {identity.id:#x}, {profile.size}, {selector}, {hash_name}}}"
 
     def _write_digests(self) -> None:
         rows = []

@@ -98,6 +98,10 @@ int sw_register_read(p4_switch *, uint32_t reg, uint32_t first, uint32_t n, uint
 int sw_register_write(p4_switch *, uint32_t reg, uint32_t first, uint32_t n, const uint64_t *in);
 int sw_meter_read(p4_switch *, uint32_t meter, uint32_t index, struct sw_meter_config *);
 int sw_meter_write(p4_switch *, uint32_t meter, uint32_t index, const struct sw_meter_config *);
+/* Let an entry of a table with a selector choose one of n actions for each packet (indices of the table's actions, their data one
+ * after the other) by the hash of its selector keys. A modify takes the choice away again. */
+int sw_table_choose(p4_switch *, const struct sw_table_op *key, const uint64_t *words, uint32_t n, const uint32_t *actions,
+                    const uint64_t *data, uint64_t data_words);
 /* Direct ones; as everywhere, `key` names an entry by its key and priority, its op and action are not looked at. */
 int sw_direct_counter_write(p4_switch *, const struct sw_table_op *key, const uint64_t *words, uint64_t packets, uint64_t bytes);
 int sw_direct_meter_read(p4_switch *, const struct sw_table_op *key, const uint64_t *words, struct sw_meter_config *);

@@ -60,7 +60,7 @@ uint32_t p4_meter_execute(struct p4_packet *p, uint32_t meter, uint32_t index)
 
 uint32_t p4_direct_meter_read(struct p4_packet *p, uint32_t meter, const struct p4_entry *result)
 {
-    if (!result->hit) return 0;
+    if (result->hit != 1) return 0;  /* neither the default entry nor one of several choices has a meter */
     const struct table_entry *e = (const struct table_entry *)((const char *)result - offsetof(struct table_entry, result));
     return e->stats ? meter_execute(&e->stats->meter, p->sw->now_ns, meter_cost(p, meter)) : 0;
 }

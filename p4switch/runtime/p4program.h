@@ -34,7 +34,8 @@ struct p4_register_desc { const char *name; uint32_t id, width, size; };
 struct p4_counter_desc { const char *name; uint32_t id, size; enum p4_unit unit; int32_t table; };  /* table -1: indirect */
 struct p4_meter_desc { const char *name; uint32_t id, size; enum p4_unit unit; int32_t table; };
 struct p4_digest_desc { const char *name; uint32_t id, n_fields, words; const struct p4_field_desc *fields; };
-struct p4_profile_desc { const char *name; uint32_t id, size; bool selector; };
+enum p4_hash { P4_HASH_CRC16, P4_HASH_CRC32, P4_HASH_CSUM16, P4_HASH_XOR16, P4_HASH_IDENTITY, P4_HASH_RANDOM };
+struct p4_profile_desc { const char *name; uint32_t id, size; bool selector; enum p4_hash hash; };
 struct p4_value_set_desc { const char *name; uint32_t id, n_fields, words, size; const struct p4_key_desc *fields; };
 
 struct p4_packet;

@@ -98,6 +98,10 @@ const struct p4_entry *p4_table_lookup(struct p4_packet *p, uint32_t index, cons
         e->stats->bytes += p->ingress_length;
         e->stats->last_hit_ns = p->sw->now_ns;
     }
+    if (t->has_selector) {
+        const struct choices *choices = atomic_load_explicit(&e->choices, memory_order_acquire);
+        if (choices) return choose(p, t, choices, key);
+    }
     return &e->result;
 }
 
@@ -378,6 +382,7 @@ int table_modify(p4_switch *sw, const struct p4_program *program, struct p4_tabl
     e->serial = at.entry->serial;
     atomic_init(&e->below, atomic_load(&at.entry->below));
     relink(&at, e);
+    retire(sw, atomic_load(&at.entry->choices));
     retire(sw, at.entry);
     return SW_OK;
 }
@@ -388,6 +393,7 @@ int table_delete(p4_switch *sw, struct p4_table *t, const struct table_key *k)
     if (!at.entry) return fail(SW_MISSING, "table %s has no entry with this key", t->desc->name);
     relink(&at, atomic_load(&at.entry->below));
     retire(sw, at.entry->stats);
+    retire(sw, atomic_load(&at.entry->choices));
     retire(sw, at.entry);
     t->n_entries--;
     if (--at.group->live == 0 && t->kind != TABLE_EXACT) {
@@ -444,6 +450,7 @@ static int build(p4_switch *sw, const struct p4_program *program, struct p4_tabl
         if (t->full && d->keys[k].match != P4_RANGE) full_mask(t->full + d->keys[k].word, d->keys[k].width);
     }
     t->kind = d->n_keys == 0 ? TABLE_KEYLESS : by_priority ? TABLE_PRIORITY : lpm ? TABLE_LPM : TABLE_EXACT;
+    t->has_selector = d->action_profile >= 0 && program->profiles[d->action_profile].selector;
     t->has_stats = d->direct_counter >= 0 || d->direct_meter >= 0 || d->support_timeout;
     struct groups *none = calloc(1, sizeof *none);
     atomic_init(&t->groups, none);
@@ -479,6 +486,7 @@ static void free_entry(const struct p4_table *t, const struct table_entry *e, vo
     (void)t;
     (void)unused;
     free(e->stats);
+    free(atomic_load(&e->choices));
     free((void *)e);
 }
 

@@ -10,10 +10,14 @@ struct table_entry {
     uint64_t hash;
     struct table_entry *_Atomic below;     /* the same masked value, priority not higher */
     struct entry_stats *stats;             /* NULL unless the table counts, meters or times its entries; outlives a modify */
+    struct choices *_Atomic choices;       /* NULL unless the entry leaves its action to a hash of the packet: selector.c */
     uint64_t serial;                       /* order of insertion */
     int32_t priority;
     uint64_t words[];
 };
+
+/* Actions of which each packet takes one; of none at all, nothing is done. Their data stands behind them. */
+struct choices { uint32_t n; struct p4_entry result[]; };
 
 struct slot { uint64_t hash; struct table_entry *_Atomic entry; };
 struct slots { uint64_t mask; struct slot slot[]; };       /* open addressing, linear probing, at most half full */
@@ -32,7 +36,7 @@ struct p4_table {
     const struct p4_table_desc *desc;
     enum table_kind kind;
     uint32_t key_words;
-    bool has_ranges, has_stats;
+    bool has_ranges, has_stats, has_selector;
     uint64_t *full;                        /* mask of the key's valid bits; zero for range keys */
     uint32_t n_entries, n_const;
     uint64_t serial;
@@ -42,6 +46,7 @@ struct p4_table {
 };
 
 const struct table_entry *table_find(const struct p4_table *, const uint64_t *key);
+const struct p4_entry *choose(struct p4_packet *, const struct p4_table *, const struct choices *, const uint64_t *key);
 
 /* A table update, checked: value and mask canonical, low and high NULL unless the table has range keys. */
 struct table_key { uint64_t value[KEY_WORDS], mask[KEY_WORDS], low[KEY_WORDS], high[KEY_WORDS]; int32_t priority; };
