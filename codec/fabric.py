@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from codec.constants import FIRST_SWITCH_ID, MAX_GPU_ID, MAX_SWITCH_ID
+from codec.files import write_whole
 
 MAX_TENANT: Final = 0xFFFF
 MAX_PLANE: Final = 255
@@ -247,13 +248,7 @@ class Fabric:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the description as JSON; a reader sees the old file or the new one, never a part."""
-        target = Path(path)
-        unfinished = target.with_name(f".{target.name}.{os.getpid()}")
-        try:
-            unfinished.write_text(json.dumps(self.to_json(), indent=1) + "\n")
-            unfinished.replace(target)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        write_whole(path, json.dumps(self.to_json(), indent=1) + "\n")
 
 
 def _where(what: str, index: int, item: Any) -> str:

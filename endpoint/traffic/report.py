@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+from codec.files import write_whole
 
 WRONG_EXAMPLES = 8
 
@@ -79,12 +80,7 @@ class Report:
     def save(self, path: Path) -> None:
         """Write the report as JSON; a reader sees all of it or nothing."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            unfinished.write_text(json.dumps(asdict(self), indent=1) + "\n")
-            unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        write_whole(path, json.dumps(asdict(self), indent=1) + "\n")
 
     def __str__(self) -> str:
         parts = [
