@@ -136,15 +136,12 @@ MAX_SWITCH_ID: Final = 0xFFE
 NOBODY: Final = 0xFFF
 
 VC_COUNT: Final = 8
-SEQ_BITS: Final = 20
-"""Width of LLR sequences and of credit counters (the latter travel in 24 bits)."""
 
 REQUEST_WINDOW: Final = 1024
 """Results that a target keeps per source; newest minus oldest unfinished request stays below it."""
 
 LSU_MAX_BYTES: Final = 256
 ATOMIC_BYTES: Final = 8
-TMA_DEFAULT_BYTES: Final = 2048
 TMA_MAX_BYTES: Final = 4096
 
 CRC_BYTES: Final = 4

@@ -130,11 +130,6 @@ class Fabric:
         nodes: tuple[GpuNode | SwitchNode, ...] = (*self.gpus, *self.switches)
         return {node.name: node for node in nodes}
 
-    @property
-    def planes(self) -> tuple[int, ...]:
-        """The planes that GPUs have ports on, ascending."""
-        return tuple(sorted({port.plane for gpu in self.gpus for port in gpu.ports}))
-
     def gpu(self, which: int | str) -> GpuNode:
         """Return a GPU by id or by name. Raises KeyError that names the GPUs there are."""
         found = self._gpu_by_id.get(which) if isinstance(which, int) else self._by_name.get(which)
@@ -154,18 +149,6 @@ class Fabric:
     def tenant_gpus(self, tenant: int) -> tuple[GpuNode, ...]:
         """Return the GPUs of a tenant, by ascending id."""
         return tuple(sorted((gpu for gpu in self.gpus if gpu.tenant == tenant), key=lambda gpu: gpu.id))
-
-    def started(self, gpu_id: int) -> Fabric:
-        """Return the fabric with the incarnation of one GPU counted up: it is about to start once more."""
-        return dataclasses.replace(
-            self,
-            gpus=tuple(
-                dataclasses.replace(gpu, incarnation=(gpu.incarnation + 1) & MAX_INCARNATION)
-                if gpu.id == gpu_id
-                else gpu
-                for gpu in self.gpus
-            ),
-        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the description as plain JSON values."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from codec.constants import Kind, Next
+from codec.constants import VC_COUNT, Kind, Next
 
 Value = int | Sequence[int]
 
@@ -184,8 +184,8 @@ LINK_INIT: Final = Layout(
         Field("max_frame", 16, default=4146),
         Field("lossless_vcs", 8),
         Field("outstanding_frames_max", 16, default=32),
-        Field("credit_limit", 192, parts=8),
-        Field("credits_in_use", 192, parts=8),
+        Field("credit_limit", 192, parts=VC_COUNT),
+        Field("credits_in_use", 192, parts=VC_COUNT),
     ),
 )
 
@@ -194,7 +194,7 @@ CREDIT_UPDATE: Final = Layout(
     (
         Field("zero", 40),
         Field("vc_mask", 8, default=0xFF),
-        Field("credits", 192, parts=8),
+        Field("credits", 192, parts=VC_COUNT),
     ),
 )
 
