@@ -78,6 +78,8 @@ class Table:
                     mask = full >> (key.width - match.prefix) << (key.width - match.prefix)
                 else:
                     mask = match.mask_or_hi
+            if kind == RANGE and value > mask:
+                raise InvalidArgument(f"table {self.name}: range of key {key.name} ends before it begins")
             if not (0 <= value <= full and 0 <= mask <= full):
                 raise InvalidArgument(f"table {self.name}: key {key.name} has {key.width} bits; {match} does not fit")
             if key.words == 1:

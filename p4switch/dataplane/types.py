@@ -36,7 +36,7 @@ class SwitchOptions:
     queue_depth: int = 1024
     recirculate_depth: int = 16384
     priorities: int = 1
-    ring_frames: int = 2048
+    ring_frames: int = 1024
     busy_poll: bool = False
     qdisc_bypass: bool = False
     trace: bool = False

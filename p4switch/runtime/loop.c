@@ -17,8 +17,9 @@
 
 #include "switch.h"
 
-#define SMALL_BATCH 8                      /* after fewer frames than this, let some more come in before the next look */
-#define PAUSE_NS 5000
+#define SMALL_BATCH 8                      /* under steady traffic, after fewer frames than this, let some more come in ... */
+#define PAUSE_NS 5000                      /* ... for so long: fewer system calls, more frames per second */
+#define STEADY 16                          /* rounds with work, one after the other, that make traffic steady */
 #define NETLINK_BUFFER (1 << 20)
 enum { EVENT_WAKE = N_PORTS, EVENT_NETLINK };
 
@@ -87,15 +88,17 @@ static void tick(p4_switch *sw)
 }
 
 /* ---- the loop ------------------------------------------------------------------------------------------------------ */
-static uint32_t round_of_work(p4_switch *sw)
+struct work { uint32_t received, inside; };  /* frames from ports; packets that waited in the switch */
+
+static struct work round_of_work(p4_switch *sw)
 {
-    uint32_t n = 0;
+    struct work n = {.inside = sw->n_recirculated};
     sw->now_ns = clock_ns();
     tick(sw);
     traffic_recirculated(sw);
-    n += take_packet_outs(sw);
-    for (uint32_t i = 0; i < sw->n_bound; i++) n += port_receive(sw, sw->bound[i], BURST);
-    if (sw->n_active) n += traffic_serve(sw, false);
+    n.inside += take_packet_outs(sw);
+    for (uint32_t i = 0; i < sw->n_bound; i++) n.received += port_receive(sw, sw->bound[i], BURST);
+    if (sw->n_active) n.inside += traffic_serve(sw, false);
     port_flush_all(sw);
     for (uint32_t i = 0; i < sw->n_bound; i++) port_finish(sw->bound[i]);
     return n;
@@ -153,14 +156,17 @@ static void *run(void *argument)
     while (!atomic_load(&sw->stop)) {
         pthread_mutex_lock(&sw->gate);
         uint64_t due = 0;
+        uint32_t rounds = 0;
         atomic_fetch_add(&sw->epoch, 1);  /* odd: a batch is under way */
         for (;;) {
-            uint32_t n = round_of_work(sw);
+            struct work n = round_of_work(sw);
+            bool idle = !n.received && !n.inside;
             if (atomic_load_explicit(&sw->gate_waiters, memory_order_relaxed) || atomic_load(&sw->stop)) break;
-            if (!n) due = next_due(sw);
-            if (!n && !sw->options.busy_poll && due > sw->now_ns) break;
+            if (idle) due = next_due(sw);
+            if (idle && !sw->options.busy_poll && due > sw->now_ns) break;
             atomic_fetch_add(&sw->epoch, 2);
-            if (n && n < SMALL_BATCH && !sw->options.busy_poll) pause_briefly();
+            bool small = n.received && n.received < SMALL_BATCH && !n.inside;
+            if (small && ++rounds > STEADY && !sw->options.busy_poll) pause_briefly();
         }
         for (uint32_t i = 0; i < sw->n_bound; i++) port_flush_captures(sw->bound[i]);
         atomic_fetch_add(&sw->epoch, 1);

@@ -18,10 +18,15 @@ CPU, EVENT = 510, 507
 
 
 def frame(
-    ingress: int = 0, egress: int = 0, args: tuple[int, int] = (0, 0), port: int = 2, payload: bytes = b""
+    ingress: int = 0,
+    egress: int = 0,
+    args: tuple[int, int] = (0, 0),
+    port: int = 2,
+    payload: bytes = b"",
+    priority: int = 0,
 ) -> bytes:
-    """A frame for verbs.c: what ingress and egress are to do, their arguments, the egress port."""
-    return bytes((ingress, egress, *args)) + port.to_bytes(2, "big") + bytes(10) + payload
+    """A frame for verbs.c: what ingress and egress are to do, their arguments, the egress port, the priority."""
+    return bytes((ingress, egress, *args)) + port.to_bytes(2, "big") + bytes(9) + bytes((priority,)) + payload
 
 
 @dataclass(frozen=True)

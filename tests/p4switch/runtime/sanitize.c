@@ -34,6 +34,7 @@ static void inject(p4_switch *sw)
         frame[3] %= 5;
         frame[4] = 0;
     }
+    if (len > 15) frame[15] &= 1;
     uint8_t *exact = malloc(len);  /* so that reading past its end is found */
     memcpy(exact, frame, len);
     if (sw_inject(sw, roll(512), exact, len) != SW_OK) {

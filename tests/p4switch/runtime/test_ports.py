@@ -105,7 +105,7 @@ def test_forwards_frames_of_every_length(wires: tuple[FarEnd, FarEnd], running: 
 def test_a_vlan_tag_is_put_back(wires: tuple[FarEnd, FarEnd], running: DataPlane) -> None:
     one, two = wires
     tagged = bytearray(frame(payload=b"behind the tag"))
-    tagged[12:16] = bytes.fromhex("8100 6123")
+    tagged[12:16] = bytes.fromhex("8100 6100")
     one.send(bytes(tagged))
     data = two.receive()
     assert data is not None
@@ -162,6 +162,25 @@ def test_paced_frames_are_spaced(wires: tuple[FarEnd, FarEnd], running: DataPlan
     times = [at for at, _ in two.receive_all(20)]
     gaps = sorted(b - a for a, b in itertools.pairwise(times))
     assert 0.0015 < gaps[len(gaps) // 2] < 0.0025
+
+
+def test_priorities(wires: tuple[FarEnd, FarEnd], verbs: Path) -> None:
+    one, two = wires
+    with DataPlane(SwitchOptions(priorities=2, packets=1024)) as switch:
+        switch.load(verbs)
+        switch.add_port(1, "rt-p1")
+        switch.add_port(2, "rt-p2", rate_pps=500)
+        switch.start()
+        for i in range(10):
+            one.send(frame(payload=bytes([i])))
+        for i in range(10, 15):
+            one.send(frame(payload=bytes([i]), priority=1))
+        one.send(frame(priority=2))  # there is no such queue
+        got = [data[16] for _, data in two.receive_all(15)]
+        assert sorted(got) == list(range(15))
+        assert got.index(14) < got.index(9)  # what outranks passes what waits
+        assert got.index(14) < 12
+        assert eventually(lambda: port(switch, 2).drops["priority"] == 1)
 
 
 def test_a_loop_inside_the_switch_does_not_stop_traffic(wires: tuple[FarEnd, FarEnd], running: DataPlane) -> None:

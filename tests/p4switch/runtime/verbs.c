@@ -7,6 +7,7 @@
  *   3  argument of egress
  *   4  egress port (16 bits)
  *   6  ingress passes, 7 egress passes (counted here)
+ *  15  priority, when it comes in
  *   8  instance type, 9 egress_rid, 10 packet_length (16 bits), 12 metadata `mark` (16 bits), 14 ingress port (16 bits): as egress
  *      finds them
  * Ingress sets mark to 0xabcd in the first pass; field list 1 preserves mark and ingress_port, list 2 only mark. What comes from the
@@ -61,6 +62,7 @@ static void ingress(struct p4_packet *p)
     uint8_t todo = v->h[0];
     v->h[6]++;
     p->std.egress_spec = get16(v->h + 4);
+    if (p->std.instance_type == 0) p->std.priority = v->h[15];
     if (todo & TABLE) {
         uint64_t key = v->h[2];
         const struct p4_entry *e = p4_table_lookup(p, 0, &key);
