@@ -17,8 +17,8 @@ SCENARIOS: Final = ("ping", "random", "all-to-all", "incast", "permutation")
 DEFAULT_SCENARIO: Final = "default"
 TARGETS: Final = ("p4switch", "bmv2")
 TOOLS: Final = {
-    "p4switch": ("ip", "ethtool", "mnexec", "sysctl", "cc"),
-    "bmv2": ("ip", "ethtool", "mnexec", "sysctl", "p4c-bm2-ss", "simple_switch_grpc", "simple_switch_CLI"),
+    "p4switch": ("ip", "ethtool", "mnexec", "nsenter", "sysctl", "cc"),
+    "bmv2": ("ip", "ethtool", "mnexec", "nsenter", "sysctl", "p4c-bm2-ss", "simple_switch_grpc", "simple_switch_CLI"),
 }
 MIN_FREE_BYTES: Final = 32 << 20
 """Room for logs and results; a run without captures writes a few hundred kilobytes."""

@@ -136,7 +136,7 @@ class RankRunner:
             else:
                 output = log_file
             return subprocess.Popen(
-                ["mnexec", "-a", str(self.hosts[gpu].pid), *command],
+                ["nsenter", f"--net=/proc/{self.hosts[gpu].pid}/ns/net", "--", *command],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT if script else log_file,

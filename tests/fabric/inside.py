@@ -141,7 +141,8 @@ def sent_to_2(session: FabricSession) -> str:
     before = session.counters()["s1"]
     assert session.net is not None
     host = session.net["g1"]
-    subprocess.run(["mnexec", "-a", str(host.pid), project_python(), "-c", program], check=True)
+    enter = ["nsenter", f"--net=/proc/{host.pid}/ns/net", "--"]
+    subprocess.run([*enter, project_python(), "-c", program], check=True)
     deadline = time.monotonic() + 5
     while time.monotonic() < deadline:
         after = session.counters()["s1"]
