@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from codec.fabric import Fabric, FabricError, GpuNode, GpuPort, SwitchNode, SwitchPort
 
@@ -174,3 +176,40 @@ def test_parallel_links_need_peer_ports() -> None:
     Fabric("x", (), (switch("a", 0xF01, "b", ((1, 2), (2, 1))), switch("b", 0xF02, "a", ((1, 2), (2, 1)))))
     with pytest.raises(FabricError, match="several links join a and b"):
         Fabric("x", (), (switch("a", 0xF01, "b", ((1, None), (2, 1))), switch("b", 0xF02, "a", ((1, 2), (2, 1)))))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def places(data: Any) -> list[tuple[Any, Any]]:
+    """Return every (container, key) of a JSON value."""
+    found: list[tuple[Any, Any]] = []
+    pairs = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in pairs:
+        found += [(data, key), *places(value)]
+    return found
+
+
+@given(st.data())
+def test_no_description_does_more_than_raise(data: st.DataObject) -> None:
+    """Any value anywhere: either the description is valid, or FabricError says what is wrong."""
+    description = two_planes()
+    for _ in range(data.draw(st.integers(1, 3))):
+        container, key = data.draw(st.sampled_from(places(description)))
+        container[key] = data.draw(JSON)
+    try:
+        fabric = Fabric.from_json(description)
+    except FabricError as error:
+        assert error.problems and all(error.problems)
+    else:
+        assert Fabric.from_json(json.loads(json.dumps(fabric.to_json()))) == fabric
+
+
+@given(JSON)
+def test_no_json_does_more_than_raise(value: Any) -> None:
+    with pytest.raises(FabricError):
+        Fabric.from_json(value)
