@@ -232,7 +232,7 @@ class P4RuntimeClient:
     def packet_in(self, timeout_s: float = 2.0) -> PacketIn | None:
         """Return the next packet-in, or None if none comes in time."""
         try:
-            packet = self._packets.get(timeout=timeout_s)
+            packet = self._packets.get(timeout=timeout_s) if timeout_s else self._packets.get_nowait()
         except queue.Empty:
             return None
         names = {field.id: field.name for field in self.names.find("controller_packet_metadata", "packet_in").metadata}
