@@ -51,6 +51,12 @@ class Launcher:
     mark: str
     started: list[subprocess.Popen[str]] = field(default_factory=list)
 
+    @property
+    def marked(self) -> dict[str, str]:
+        """The marking variable."""
+        name, _, value = self.mark.partition("=")
+        return {name: value}
+
     def command(self, *arguments: str) -> list[str]:
         """Return the command line of `python -m topologies`, as started from the namespace."""
         program = [sys.executable, "-m", "topologies", "--run-dir", str(self.run_dir), *arguments]
@@ -63,7 +69,7 @@ class Launcher:
         process = subprocess.Popen(
             self.command(*arguments),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=REPOSITORY,
-            env={**plain, **environment, **dict([self.mark.split("=")])},
+            env={**plain, **environment, **self.marked},
         )  # fmt: skip
         self.started.append(process)
         return process

@@ -62,7 +62,7 @@ def test_ctrl_c_at_the_terminal_reaches_every_process_of_the_group(launcher: Lau
     process = subprocess.Popen(
         launcher.command("--topo", "planes,2,1"), cwd=REPOSITORY, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True, start_new_session=True,
-        env={**os.environ, "SCRIPT": str(endless), **dict([launcher.mark.split("=")])},
+        env={**os.environ, "SCRIPT": str(endless), **launcher.marked},
     )  # fmt: skip
     launcher.started.append(process)
     wait_for_script(launcher, endless.parent, 2)
