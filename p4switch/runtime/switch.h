@@ -63,7 +63,9 @@ struct meter {
     double committed, peak;                /* tokens */
     uint64_t last_ns;
 };
-struct entry_stats { uint64_t packets, bytes, last_hit_ns; struct meter meter; };
+struct entry_stats { uint64_t packets, bytes, last_hit_ns; struct meter meter; };  /* the first three are read while written */
+static inline void publish_word(uint64_t *word, uint64_t value) { __atomic_store_n(word, value, __ATOMIC_RELAXED); }
+static inline uint64_t read_word(const uint64_t *word) { return __atomic_load_n(word, __ATOMIC_RELAXED); }
 struct p4_table;
 int tables_build(p4_switch *, const struct p4_program *, struct p4_table **out);
 void tables_free(const struct p4_program *, struct p4_table *);

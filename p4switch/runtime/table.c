@@ -94,9 +94,9 @@ const struct p4_entry *p4_table_lookup(struct p4_packet *p, uint32_t index, cons
     const struct table_entry *e = t->kind == TABLE_KEYLESS ? NULL : table_find(t, key);
     if (!e) return atomic_load_explicit(&t->fallback, memory_order_acquire);
     if (t->has_stats) {
-        e->stats->packets++;
-        e->stats->bytes += p->ingress_length;
-        e->stats->last_hit_ns = p->sw->now_ns;
+        publish_word(&e->stats->packets, e->stats->packets + 1);
+        publish_word(&e->stats->bytes, e->stats->bytes + p->ingress_length);
+        publish_word(&e->stats->last_hit_ns, p->sw->now_ns);
     }
     if (t->has_selector) {
         const struct choices *choices = atomic_load_explicit(&e->choices, memory_order_acquire);

@@ -90,9 +90,10 @@ static void describe(p4_switch *sw, const struct p4_table *t, const struct table
     out[1] = e->result.action;
     out[2] = (uint64_t)(int64_t)(t->kind == TABLE_PRIORITY ? e->priority : 0);
     if (e->stats) {
-        out[3] = e->stats->packets;
-        out[4] = e->stats->bytes;
-        out[5] = now > e->stats->last_hit_ns ? (now - e->stats->last_hit_ns) / 1000 : 0;
+        uint64_t hit = read_word(&e->stats->last_hit_ns);
+        out[3] = read_word(&e->stats->packets);
+        out[4] = read_word(&e->stats->bytes);
+        out[5] = now > hit ? (now - hit) / 1000 : 0;
     }
     memcpy(out + RECORD_HEAD, e->words, 2 * kw * sizeof *out);
     for (uint32_t w = 0; t->has_ranges && w < kw; w++) {  /* range keys alone have low and high ends */
