@@ -15,6 +15,7 @@ from p4switch.server.digests import DigestEntities
 from p4switch.server.direct import DirectCounterEntities, DirectMeterEntities
 from p4switch.server.handler import EntityHandler, Sink
 from p4switch.server.idle import IdleWatcher
+from p4switch.server.profile_entities import GroupEntities, MemberEntities
 from p4switch.server.profiles import Profiles
 from p4switch.server.replication import ReplicationEntities
 from p4switch.server.roles import RoleConfig
@@ -53,8 +54,8 @@ class Entities:
             "packet_replication_engine_entry": ReplicationEntities(dataplane),
             "value_set_entry": ValueSetEntities(schema, dataplane),
             "digest_entry": self.digests,
-            "action_profile_member": profiles,
-            "action_profile_group": AbsentEntities("action_profile_group", "action_profile_id", "group_id"),
+            "action_profile_member": MemberEntities(profiles),
+            "action_profile_group": GroupEntities(profiles),
             "extern_entry": AbsentEntities("extern_entry", "extern_type_id", "extern_id"),
         }
 

@@ -1,135 +1,228 @@
-"""Action profiles: members that table entries share.
+"""The state of action profiles and selectors: members, groups, and the table entries that refer to them.
 
-The data plane's entries carry actions of their own, so a member is written into every entry that refers to it, and
-again when it changes. Groups of action selectors need the data plane to choose per packet, which it does not do yet.
+The data plane's entries carry actions of their own and know nothing of profiles: a member is written into every entry
+that refers to it, and again when it changes; an entry that refers to a group gets the actions of its members to choose
+from. What an entry refers to is part of its note (table_state.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import gcd
 
 from finsy.proto import p4r
 
 from p4switch.dataplane import DataPlane, TableEntry
 from p4switch.server import dataplane_errors
 from p4switch.server.actions import Params, decode_action, encode_action
-from p4switch.server.handler import DELETE, INSERT, MODIFY, Sink, Undo
+from p4switch.server.handler import MODIFY
 from p4switch.server.matches import EntryKey
 from p4switch.server.schema import ActionProfile, Schema, Table
-from p4switch.server.status import (
-    ALREADY_EXISTS,
-    FAILED_PRECONDITION,
-    INVALID_ARGUMENT,
-    NOT_FOUND,
-    RESOURCE_EXHAUSTED,
-    UNIMPLEMENTED,
-    RequestError,
-)
+from p4switch.server.status import INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED, UNIMPLEMENTED, RequestError
+
+Call = tuple[int, Params]  # an action and its arguments
+User = tuple[int, EntryKey]  # a table entry: table id and key
+
+_MOST_CHOICES = 65536  # actions that an entry may choose from, members repeated by weight
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What an entry of an indirect table refers to: a member, a group, or the (action, weight) pairs of a one shot."""
+
+    member: int = 0
+    group: int = 0
+    shots: tuple[tuple[Call, int], ...] | None = None
 
 
 @dataclass
 class Member:
-    """A member of a profile and the table entries that refer to it, as (table id, key)."""
+    call: Call
+    users: set[User] = field(default_factory=set)
 
-    action_id: int
-    params: Params
-    users: set[tuple[int, EntryKey]] = field(default_factory=set)
+
+@dataclass
+class Group:
+    """members: (member id, weight), as written."""
+
+    members: tuple[tuple[int, int], ...]
+    max_size: int
+    users: set[User] = field(default_factory=set)
+
+
+@dataclass
+class ProfileState:
+    """What a profile holds. one_shots: entries that are programmed in one shot; they exclude members and groups."""
+
+    profile: ActionProfile
+    members: dict[int, Member] = field(default_factory=dict)
+    groups: dict[int, Group] = field(default_factory=dict)
+    one_shots: set[User] = field(default_factory=set)
+
+    def member(self, number: int) -> Member:
+        if number not in self.members:
+            raise RequestError(NOT_FOUND, f"member {number} of '{self.profile.name}' does not exist")
+        return self.members[number]
+
+    def group(self, number: int) -> Group:
+        if number not in self.groups:
+            raise RequestError(NOT_FOUND, f"group {number} of '{self.profile.name}' does not exist")
+        return self.groups[number]
 
 
 class Profiles:
-    """The members of all profiles."""
+    """All profiles of a loaded pipeline, by P4Info id."""
 
     def __init__(self, schema: Schema, dataplane: DataPlane) -> None:
-        self._schema = schema
+        self.schema = schema
         self._dataplane = dataplane
-        self._members: dict[int, dict[int, Member]] = {number: {} for number in schema.profiles}
+        self.states = {number: ProfileState(profile) for number, profile in schema.profiles.items()}
 
-    def resolve(self, table: Table, message: p4r.TableAction) -> tuple[int, Member]:
-        """Find the member that the action of an entry of an indirect table names."""
-        profile = self._schema.profiles[table.implementation]
-        given = message.WhichOneof("type")
-        if given in ("action_profile_group_id", "action_profile_action_set") and profile.selector:
-            raise RequestError(UNIMPLEMENTED, f"table '{table.name}': groups of selectors are not supported yet")
-        if given != "action_profile_member_id":
+    def find(self, profile_id: int) -> ProfileState:
+        return self.states[self.schema.find("action profile", self.schema.profiles, profile_id).id]
+
+    def owner(self, profile: ActionProfile) -> Table:
+        """Return a table that uses the profile, which says what actions its members may have."""
+        table = self.schema.tables.get(profile.table_ids[0]) if profile.table_ids else None
+        if table is None:
+            raise RequestError(INVALID_ARGUMENT, f"no table uses '{profile.name}', so that it has no actions")
+        return table
+
+    # ------------------------------------------------------------------------------------------- table entries
+
+    def resolve(self, table: Table, message: p4r.TableAction) -> tuple[Call, Reference]:
+        """Check what the action of an entry refers to; return what the entry itself carries, and the reference."""
+        state = self.states[table.implementation]
+        profile, given = state.profile, message.WhichOneof("type")
+        if given == "action_profile_member_id":
+            number = message.action_profile_member_id
+            return state.member(number).call, Reference(member=number)
+        if given == "action_profile_group_id" and profile.selector:
+            reference = Reference(group=message.action_profile_group_id)
+            state.group(reference.group)
+        elif given == "action_profile_action_set" and profile.selector:
+            reference = Reference(shots=self._shots(table, state, message.action_profile_action_set))
+        else:
+            wanted = "a member, a group or an action set" if profile.selector else "a member"
             raise RequestError(
                 INVALID_ARGUMENT,
-                f"table '{table.name}' uses action profile '{profile.name}': a member id is needed, "
-                f"not {given or 'none'}",
+                f"table '{table.name}' uses '{profile.name}': {wanted} is needed, not {given or 'none'}",
             )
-        number = message.action_profile_member_id
-        return number, self._find(profile, number)
+        choices = self.choices(table, reference)
+        return choices[0] if choices else self._dataplane.table_default(table.id), reference
 
-    def refer(self, table: Table, key: EntryKey, old: int, new: int) -> None:
-        """Note that an entry refers to member `new` in place of `old`; 0 for none."""
-        members = self._members[table.implementation]
-        if old in members:
-            members[old].users.discard((table.id, key))
-        if new:
-            members[new].users.add((table.id, key))
+    def choices(self, table: Table, reference: Reference) -> list[Call] | None:
+        """List the actions that an entry chooses from, repeated by weight; None when there is nothing to choose."""
+        if reference.member:
+            return None
+        state = self.states[table.implementation]
+        if reference.shots is not None:
+            return _repeat(reference.shots)
+        return _repeat((state.member(number).call, weight) for number, weight in state.group(reference.group).members)
 
-    # --------------------------------------------------------------------------------- ActionProfileMember
+    def offer(self, table: Table, entry: TableEntry, reference: Reference) -> None:
+        """Let an entry that is in the table now choose from what it refers to."""
+        choices = self.choices(table, reference)
+        if choices is not None:
+            with dataplane_errors.translated(f"entry of table '{table.name}'"):
+                self._dataplane.set_choices(entry, choices)
 
-    def p4_id(self, message: p4r.ActionProfileMember) -> int:
-        return message.action_profile_id
+    def refer(self, table: Table, key: EntryKey, old: Reference | None, new: Reference | None) -> None:
+        """Note that an entry refers to something else now."""
+        state, user = self.states[table.implementation], (table.id, key)
+        for users in self._users(state, old):
+            users.discard(user)
+        for users in self._users(state, new):
+            users.add(user)
 
-    def write(self, kind: int, message: p4r.ActionProfileMember) -> Undo:
-        profile = self._schema.find("action profile", self._schema.profiles, message.action_profile_id)
-        members, number = self._members[profile.id], message.member_id
-        what = f"member {number} of action profile '{profile.name}'"
-        if number == 0:
-            raise RequestError(INVALID_ARGUMENT, f"action profile '{profile.name}': 0 is not a member id")
-        if kind == INSERT:
-            if number in members:
-                raise RequestError(ALREADY_EXISTS, f"{what} exists already; MODIFY it")
-            if profile.size and len(members) >= profile.size:
-                raise RequestError(RESOURCE_EXHAUSTED, f"{what}: the profile holds {profile.size} members")
-            members[number] = Member(*self._decode(profile, message, what))
-            return lambda: self._forget(profile, number)
-        member = self._find(profile, number)
-        if kind == DELETE:
-            if member.users:
-                raise RequestError(FAILED_PRECONDITION, f"{what} is used by {len(member.users)} table entries")
-            del members[number]
-            return lambda: members.__setitem__(number, member)
-        old = member.action_id, member.params
-        self._change(member, *self._decode(profile, message, what))
-        return lambda: self._change(member, *old)
+    @staticmethod
+    def _users(state: ProfileState, reference: Reference | None) -> list[set[User]]:
+        if reference is None:
+            return []
+        if reference.shots is not None:
+            return [state.one_shots]
+        if reference.group:
+            return [state.groups[reference.group].users] if reference.group in state.groups else []
+        return [state.members[reference.member].users] if reference.member in state.members else []
 
-    def read(self, query: p4r.ActionProfileMember, sink: Sink) -> None:
-        if query.action_profile_id:
-            profiles = [self._schema.find("action profile", self._schema.profiles, query.action_profile_id)]
-            if query.member_id:
-                self._find(profiles[0], query.member_id)
+    def describe(self, table: Table, reference: Reference, into: p4r.TableAction) -> None:
+        """Fill in the action of an entry as it was written."""
+        if reference.member:
+            into.action_profile_member_id = reference.member
+        elif reference.group:
+            into.action_profile_group_id = reference.group
         else:
-            profiles = [each for each in self._schema.profiles.values() if sink.shows(each.id)]
-        for profile in profiles:
-            for number, member in self._members[profile.id].items():
-                if query.member_id in (0, number):
-                    message = sink.add().action_profile_member
-                    message.action_profile_id = profile.id
-                    message.member_id = number
-                    encode_action(self._schema.actions[member.action_id], member.params, message.action)
+            into.action_profile_action_set.SetInParent()
+            for (action_id, params), weight in reference.shots or ():
+                shot = into.action_profile_action_set.action_profile_actions.add(weight=weight)
+                encode_action(table.actions[action_id].action, params, shot.action)
 
-    def _decode(self, profile: ActionProfile, message: p4r.ActionProfileMember, what: str) -> tuple[int, Params]:
-        if not message.HasField("action"):
-            raise RequestError(INVALID_ARGUMENT, f"{what}: the action is missing")
-        table = self._schema.tables.get(profile.table_ids[0]) if profile.table_ids else None
-        if table is None:
-            raise RequestError(INVALID_ARGUMENT, f"{what}: no table uses this profile, so it has no actions")
-        return decode_action(table, message.action, as_default=False)
+    def _shots(
+        self, table: Table, state: ProfileState, message: p4r.ActionProfileActionSet
+    ) -> tuple[tuple[Call, int], ...]:
+        what = f"action set of table '{table.name}'"
+        if state.members or state.groups:
+            raise RequestError(
+                INVALID_ARGUMENT,
+                f"{what}: '{state.profile.name}' has members or groups; one shots and they exclude each other",
+            )
+        if message.action_selection_mode or message.size_semantics:
+            raise RequestError(
+                UNIMPLEMENTED, f"{what}: selection modes and size semantics of its own are not supported"
+            )
+        for each in message.action_profile_actions:
+            refuse_watch(each, what)
+        shots = tuple(
+            (decode_action(table, each.action, as_default=False), each.weight)
+            for each in message.action_profile_actions
+        )
+        check_weights(
+            state.profile, [weight for _, weight in shots], state.profile.max_group_size, what, INVALID_ARGUMENT
+        )
+        return shots
 
-    def _change(self, member: Member, action_id: int, params: Params) -> None:
-        updates = [(MODIFY, TableEntry(table, *key, action_id, params)) for table, key in member.users]
+    # ------------------------------------------------------------------------------------- members and groups
+
+    def set_call(self, state: ProfileState, number: int, call: Call) -> None:
+        """Change a member, and with it the entries that refer to it or to a group that it is in."""
+        member = state.members[number]
+        member.call = call
+        updates = [(MODIFY, TableEntry(table, *key, *call)) for table, key in member.users]
         for error in self._dataplane.apply(updates):
             if error is not None:
-                raise dataplane_errors.translate(error, "member")
-        member.action_id, member.params = action_id, params
+                raise dataplane_errors.translate(error, f"member {number}")
+        for group_number, group in state.groups.items():
+            if any(each == number for each, _ in group.members):
+                self.renew(group_number, group)
 
-    def _find(self, profile: ActionProfile, number: int) -> Member:
-        member = self._members[profile.id].get(number)
-        if member is None:
-            raise RequestError(NOT_FOUND, f"member {number} of action profile '{profile.name}' does not exist")
-        return member
+    def renew(self, number: int, group: Group) -> None:
+        """Let the entries that refer to a group choose from its present members."""
+        for table_id, key in group.users:
+            self.offer(self.schema.tables[table_id], TableEntry(table_id, *key), Reference(group=number))
 
-    def _forget(self, profile: ActionProfile, number: int) -> None:
-        del self._members[profile.id][number]
+
+def refuse_watch(message: p4r.ActionProfileAction | p4r.ActionProfileGroup.Member, what: str) -> None:
+    """Raise UNIMPLEMENTED when a member is to depend on a port."""
+    if message.WhichOneof("watch_kind") is not None and (message.watch_port or message.watch):
+        raise RequestError(UNIMPLEMENTED, f"{what}: watch ports are not supported by this switch")
+
+
+def check_weights(profile: ActionProfile, weights: list[int], most: int, what: str, code: int) -> None:
+    """Check the weights of a group, and its size against a limit (0: none); `code` says what exceeding that is."""
+    for weight in weights:
+        if weight <= 0:
+            raise RequestError(INVALID_ARGUMENT, f"{what}: weight {weight} is not above 0")
+        if profile.count_members and 0 < profile.max_member_weight < weight:
+            raise RequestError(INVALID_ARGUMENT, f"{what}: weight {weight} is above {profile.max_member_weight}")
+    total = len(weights) if profile.count_members else sum(weights)
+    if 0 < most < total:
+        raise RequestError(code, f"{what}: its size {total} is above {most}")
+    if weights and sum(weights) // gcd(*weights) > _MOST_CHOICES:
+        raise RequestError(RESOURCE_EXHAUSTED, f"{what}: the weights sum up to more than {_MOST_CHOICES}")
+
+
+def _repeat(weighted: Iterable[tuple[Call, int]]) -> list[Call]:
+    pairs = list(weighted)
+    divisor = gcd(*(weight for _, weight in pairs)) or 1
+    return [call for call, weight in pairs for _ in range(weight // divisor)]

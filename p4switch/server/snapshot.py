@@ -36,6 +36,7 @@ def snapshot(entities: Entities, target: Schema) -> list[p4r.Update]:
     add(MODIFY, (e for e in read(value_set_entry=p4r.ValueSetEntry()) if e.value_set_entry.members))
     add(MODIFY, (e for e in read(meter_entry=p4r.MeterEntry()) if e.meter_entry.HasField("config")))
     add(INSERT, read(action_profile_member=p4r.ActionProfileMember()))
+    add(INSERT, read(action_profile_group=p4r.ActionProfileGroup()))
     add(INSERT, (e for e in read(table_entry=everything) if not e.table_entry.is_const))
     written = entities.tables.written_defaults
     defaults = read(table_entry=p4r.TableEntry(is_default_action=True))

@@ -76,8 +76,8 @@ def _add(
 ) -> None:
     message = sink.add().table_entry
     describe_key(table, record, message)
-    if note is not None and note.member:
-        message.action.action_profile_member_id = note.member
+    if note is not None and note.reference is not None:
+        state.profiles.describe(table, note.reference, message.action)
     else:
         encode_action(table.actions[record.entry.action_id].action, record.entry.params, message.action.action)
     if record.is_const:

@@ -13,24 +13,24 @@ from finsy.proto import p4r
 from p4switch.dataplane import DataPlane, EntryRecord, TableEntry
 from p4switch.server.matches import EntryKey, decode_matches
 from p4switch.server.meters import MeterConfig
-from p4switch.server.profiles import Profiles
+from p4switch.server.profiles import Profiles, Reference
 from p4switch.server.schema import Schema, Table
 from p4switch.server.status import INVALID_ARGUMENT, RequestError
 
 
 @dataclass(frozen=True)
 class Note:
-    """What a client said of an entry that matters to clients only. member: of the action profile, 0 for none."""
+    """What a client said of an entry that the data plane has no place for. reference: of entries of indirect tables."""
 
     controller_metadata: int = 0
     metadata: bytes = b""
     idle_timeout_ns: int = 0
-    member: int = 0
+    reference: Reference | None = None
 
     @classmethod
-    def of(cls, message: p4r.TableEntry, member: int = 0) -> Note | None:
-        if message.controller_metadata or message.metadata or message.idle_timeout_ns or member:
-            return cls(message.controller_metadata, message.metadata, message.idle_timeout_ns, member)
+    def of(cls, message: p4r.TableEntry, reference: Reference | None = None) -> Note | None:
+        if message.controller_metadata or message.metadata or message.idle_timeout_ns or reference:
+            return cls(message.controller_metadata, message.metadata, message.idle_timeout_ns, reference)
         return None
 
     def put(self, into: p4r.TableEntry) -> None:
@@ -91,7 +91,7 @@ class TableState:
     def set_note(self, table: Table, key: EntryKey, note: Note | None) -> None:
         if table.implementation:
             old = self._notes[table.id].get(key)
-            self.profiles.refer(table, key, old.member if old else 0, note.member if note else 0)
+            self.profiles.refer(table, key, old.reference if old else None, note.reference if note else None)
         if note is not None:
             self._notes[table.id][key] = note
             if note.idle_timeout_ns:

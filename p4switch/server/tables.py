@@ -12,6 +12,7 @@ from p4switch.server.actions import Params, decode_action
 from p4switch.server.arrays import check_count
 from p4switch.server.handler import DELETE, INSERT, MODIFY, Sink, Undo, kind_name
 from p4switch.server.meters import MeterConfig, decode_meter
+from p4switch.server.profiles import Call, Reference
 from p4switch.server.schema import Table
 from p4switch.server.status import INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED, UNIMPLEMENTED, RequestError
 from p4switch.server.table_reads import read_tables
@@ -68,10 +69,9 @@ class TableEntities:
         matches, priority = self._state.decode_key(table, message)
         if kind == DELETE:  # everything but the key is ignored, whatever it says
             return TableUpdate(kind, table, TableEntry(table.id, matches, priority, 0, ()), None)
-        action_id, params, member = self._decode_action(table, message)
+        call, reference = self._decode_action(table, message)
         self._check_rest(table, message)
-        entry = TableEntry(table.id, matches, priority, action_id, params)
-        return TableUpdate(kind, table, entry, Note.of(message, member))
+        return TableUpdate(kind, table, TableEntry(table.id, matches, priority, *call), Note.of(message, reference))
 
     def apply(self, updates: list[TableUpdate]) -> list[RequestError | None]:
         """Carry out checked updates in order, each on its own; return the error of each that failed."""
@@ -82,6 +82,8 @@ class TableEntities:
         for update, result in zip(updates, results, strict=True):
             if result is None:
                 self._state.set_note(update.table, (update.entry.matches, update.entry.priority), update.note)
+                if update.note is not None and update.note.reference is not None:
+                    self._state.profiles.offer(update.table, update.entry, update.note.reference)
                 errors.append(None)
             else:
                 errors.append(dataplane_errors.translate(result, f"entry of table '{update.table.name}'"))
@@ -138,7 +140,7 @@ class TableEntities:
         if update is not None:
             self._apply_one(update)
         elif not table.is_const:
-            self._state.set_note(table, key, Note.of(message, old_note.member if old_note else 0))
+            self._state.set_note(table, key, Note.of(message, old_note.reference if old_note else None))
         self._set_resources(record.entry, counter, meter, reset_meter=bool(table.direct_meter))
         old = record
 
@@ -194,17 +196,16 @@ class TableEntities:
         if error is not None:
             raise error
 
-    def _decode_action(self, table: Table, message: p4r.TableEntry) -> tuple[int, Params, int]:
-        """Return action id, arguments, and the member of the action profile that they come from (0: none)."""
+    def _decode_action(self, table: Table, message: p4r.TableEntry) -> tuple[Call, Reference | None]:
+        """Return the action that the entry carries, and what it refers to if the table is indirect."""
         if table.implementation:
-            number, member = self._state.profiles.resolve(table, message.action)
-            return member.action_id, member.params, number
+            return self._state.profiles.resolve(table, message.action)
         given = message.action.WhichOneof("type") if message.HasField("action") else None
         if given != "action":
             raise RequestError(
                 INVALID_ARGUMENT, f"table '{table.name}': an action with its arguments is needed, not {given or 'none'}"
             )
-        return *decode_action(table, message.action.action, as_default=False), 0
+        return decode_action(table, message.action.action, as_default=False), None
 
     @staticmethod
     def _check_rest(table: Table, message: p4r.TableEntry) -> None:

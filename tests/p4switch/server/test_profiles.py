@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import queue
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -52,9 +54,9 @@ def refer(number: int) -> p4r.TableAction:
     return p4r.TableAction(action_profile_member_id=number)
 
 
-def seen(client: Client, dataplane: DataPlane) -> int:
+def seen(client: Client, dataplane: DataPlane, src: int = 0x0B) -> int:
     """Send a frame and return the source address that the program gave it."""
-    dataplane.packet_out(bytes.fromhex("00000000000a00000000000b1234") + bytes(46), 1)
+    dataplane.packet_out(bytes.fromhex("00000000000a") + src.to_bytes(6, "big") + bytes.fromhex("1234") + bytes(46), 1)
     return int.from_bytes(client.next("packet").payload[6:12], "big")
 
 
@@ -128,12 +130,142 @@ def test_selector_takes_members(client: Client, dataplane: DataPlane) -> None:
     assert seen(client, dataplane) == 5
 
 
+def paths(client: Client, number: int, *members: tuple[int, int], **fields: Any) -> p4r.ActionProfileGroup:
+    (info,) = [p for p in client.p4info.action_profiles if p.preamble.alias == "paths"]
+    message = p4r.ActionProfileGroup(action_profile_id=info.preamble.id, group_id=number, **fields)
+    for each, weight in members:
+        message.members.add(member_id=each, weight=weight)
+    return message
+
+
+def spread(client: Client, dataplane: DataPlane, frames: int = 400) -> dict[int, int]:
+    """Count what happens to frames of different sources, which is what the selector hashes."""
+    counts: dict[int, int] = {}
+    sources = random.Random(1)
+    for _ in range(frames):
+        value = seen(client, dataplane, sources.getrandbits(48))
+        counts[value] = counts.get(value, 0) + 1
+    return counts
+
+
+def test_group(client: Client, dataplane: DataPlane) -> None:
+    for number in (1, 2, 3):
+        client.insert(action_profile_member=member(client, number, "mark", number, profile="paths"))
+    group = paths(client, 5, (1, 1), (2, 3), max_size=8)
+    client.insert(action_profile_group=group)
+    assert client.read(action_profile_group=paths(client, 5)) == [group]
+    assert failure(lambda: client.insert(action_profile_group=group)).canonical_code == status.ALREADY_EXISTS
+    entry = client.entry("third", exact(1, 0x0A), action=p4r.TableAction(action_profile_group_id=5))
+    client.insert(table_entry=entry)
+    assert client.read(table_entry=client.entry("third")) == [entry]
+
+    counts = spread(client, dataplane)
+    assert set(counts) == {1, 2}
+    assert 1.8 < counts[2] / counts[1] < 5.0  # weights 3 and 1
+    assert len({seen(client, dataplane, 77) for _ in range(5)}) == 1  # a flow keeps its member
+
+    client.modify(action_profile_member=member(client, 2, "mark", 22, profile="paths"))
+    assert set(spread(client, dataplane, 50)) == {1, 22}
+    client.modify(action_profile_group=paths(client, 5, (3, 1), max_size=8))
+    assert set(spread(client, dataplane, 50)) == {3}
+    client.modify(action_profile_group=paths(client, 5, max_size=8))  # empty: nothing is done, hence dropped to port 0
+    dataplane.packet_out(bytes.fromhex("00000000000a00000000000b1234") + bytes(46), 1)
+    with pytest.raises(queue.Empty):
+        client.received.get(timeout=0.2)
+
+    for action in (
+        lambda: client.delete(action_profile_group=group),
+        lambda: client.insert(action_profile_group=paths(client, 6, (9, 1))),
+        lambda: client.modify(action_profile_group=paths(client, 5)),
+    ):
+        assert failure(action).canonical_code in (
+            status.FAILED_PRECONDITION,
+            status.NOT_FOUND,
+            status.INVALID_ARGUMENT,
+        )
+    entry.action.action_profile_member_id = 1
+    client.modify(table_entry=entry)
+    assert seen(client, dataplane) == 1
+    client.delete(action_profile_group=group)
+    assert client.read(action_profile_group=p4r.ActionProfileGroup()) == []
+
+
+def watched(client: Client) -> p4r.ActionProfileGroup:
+    group = paths(client, 1, (1, 1))
+    group.members[0].watch_port = b"\x01"
+    return group
+
+
+@pytest.mark.parametrize(
+    ("build_group", "code", "reason"),
+    [
+        (lambda c: paths(c, 0), status.INVALID_ARGUMENT, "0 is not a group id"),
+        (lambda c: paths(c, 1, (9, 1)), status.NOT_FOUND, "member 9 does not exist"),
+        (lambda c: paths(c, 1, (1, 0)), status.INVALID_ARGUMENT, "weight 0 is not above 0"),
+        (lambda c: paths(c, 1, (1, -1)), status.INVALID_ARGUMENT, "weight -1 is not above 0"),
+        (lambda c: paths(c, 1, (1, 1), (1, 1)), status.INVALID_ARGUMENT, "listed twice"),
+        (lambda c: paths(c, 1, (1, 5), max_size=4), status.RESOURCE_EXHAUSTED, "its size 5 is above 4"),
+        (lambda c: paths(c, 1, max_size=-1), status.INVALID_ARGUMENT, "max_size -1"),
+        (lambda c: paths(c, 1, (1, 100_003), (2, 100_000)), status.RESOURCE_EXHAUSTED, "more than 65536"),
+        (watched, status.UNIMPLEMENTED, "watch ports"),
+        (
+            lambda c: p4r.ActionProfileGroup(action_profile_id=member(c, 1).action_profile_id, group_id=1),
+            status.INVALID_ARGUMENT,
+            "is no action selector",
+        ),
+    ],
+)
+def test_bad_group(client: Client, build_group: Callable[[Client], Any], code: int, reason: str) -> None:
+    for number in (1, 2):
+        client.insert(action_profile_member=member(client, number, "mark", 1, profile="paths"))
+    error = failure(lambda: client.insert(action_profile_group=build_group(client)))
+    assert error.canonical_code == code
+    assert reason in error.message
+
+
+def test_member_of_a_group_stays(client: Client) -> None:
+    client.insert(action_profile_member=member(client, 1, "deny", profile="paths"))
+    client.insert(action_profile_group=paths(client, 5, (1, 1)))
+    error = failure(lambda: client.delete(action_profile_member=member(client, 1, profile="paths")))
+    assert error.canonical_code == status.FAILED_PRECONDITION
+    assert "used by 1 groups" in error.message
+
+
+def one_shot(client: Client, *shots: tuple[int, int]) -> p4r.TableAction:
+    message = p4r.TableAction()
+    message.action_profile_action_set.SetInParent()
+    for value, weight in shots:
+        shot = message.action_profile_action_set.action_profile_actions.add(weight=weight)
+        shot.action.CopyFrom(client.action("mark", value).action)
+    return message
+
+
+def test_one_shot(client: Client, dataplane: DataPlane) -> None:
+    entry = client.entry("third", exact(1, 0x0A), action=one_shot(client, (1, 2), (2, 2), (1, 2)))
+    client.insert(table_entry=entry)
+    assert client.read(table_entry=client.entry("third")) == [entry]
+    counts = spread(client, dataplane)
+    assert set(counts) == {1, 2}
+    assert 1.2 < counts[1] / counts[2] < 3.3
+    error = failure(lambda: client.insert(action_profile_member=member(client, 1, "deny", profile="paths")))
+    assert error.canonical_code == status.INVALID_ARGUMENT
+    assert "one shots" in error.message
+    entry.action.CopyFrom(one_shot(client, (3, 1)))
+    client.modify(table_entry=entry)
+    assert set(spread(client, dataplane, 20)) == {3}
+    client.delete(table_entry=entry)
+    client.insert(action_profile_member=member(client, 1, "deny", profile="paths"))
+    error = failure(lambda: client.insert(table_entry=entry))
+    assert error.canonical_code == status.INVALID_ARGUMENT
+    assert "has members or groups" in error.message
+
+
 @pytest.mark.parametrize(
     ("action", "code", "reason"),
     [
-        (refer(9), status.NOT_FOUND, "member 9 of action profile 'Profiles.shared' does not exist"),
-        (p4r.TableAction(), status.INVALID_ARGUMENT, "a member id is needed, not none"),
-        (p4r.TableAction(action=p4r.Action(action_id=1)), status.INVALID_ARGUMENT, "a member id is needed, not action"),
+        (refer(9), status.NOT_FOUND, "member 9 of 'Profiles.shared' does not exist"),
+        (p4r.TableAction(), status.INVALID_ARGUMENT, "a member is needed, not none"),
+        (p4r.TableAction(action=p4r.Action(action_id=1)), status.INVALID_ARGUMENT, "a member is needed, not action"),
         (p4r.TableAction(action_profile_group_id=1), status.INVALID_ARGUMENT, "not action_profile_group_id"),
     ],
 )
