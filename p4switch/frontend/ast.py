@@ -12,12 +12,12 @@ from typing import Any
 from p4switch.ir import Loc
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Node:
     loc: Loc
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Annotation(Node):
     """@name, @name(body) or @name[...]. `tokens` are (kind, text) of the body; `structured` tells the bracket form."""
 
@@ -33,12 +33,12 @@ class Annotation(Node):
 # ------------------------------------------------------------------------------------------------------------ types
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TypeRef(Node):
     pass
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BaseType(TypeRef):
     """bool, error, string, match_kind, void, int (no width), bit/int/varbit<width>, or '_' (to be inferred)."""
 
@@ -46,25 +46,25 @@ class BaseType(TypeRef):
     width: int | Expr | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NamedType(TypeRef):
     name: str
     args: tuple[TypeRef, ...] | None = None
     absolute: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class StackTypeRef(TypeRef):
     element: TypeRef
     size: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TupleTypeRef(TypeRef):
     args: tuple[TypeRef, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ListTypeRef(TypeRef):
     element: TypeRef
 
@@ -72,12 +72,12 @@ class ListTypeRef(TypeRef):
 # ------------------------------------------------------------------------------------------------------ expressions
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Expr(Node):
     pass
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class IntLit(Expr):
     """An integer; text is how the control plane names it in keys: without width, its base kept."""
 
@@ -87,54 +87,54 @@ class IntLit(Expr):
     text: str = ""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BoolLit(Expr):
     value: bool
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class StringLit(Expr):
     value: str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Name(Expr):
     name: str
     absolute: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class This(Expr):
     pass
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TypeExpr(Expr):
     """A type where an expression stands: the base of Enum.member or Type.method(), or the callee of Type(...)."""
 
     type: TypeRef
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Member(Expr):
     base: Expr
     name: str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class IndexExpr(Expr):
     base: Expr
     index: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SliceExpr(Expr):
     base: Expr
     hi: Expr
     lo: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PartExpr(Expr):
     """base[low +: width]."""
 
@@ -143,33 +143,33 @@ class PartExpr(Expr):
     width: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class UnaryExpr(Expr):
     op: str
     operand: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BinaryExpr(Expr):
     op: str
     left: Expr
     right: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MuxExpr(Expr):
     condition: Expr
     then: Expr
     otherwise: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CastExpr(Expr):
     type: TypeRef
     operand: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ListExpr(Expr):
     """{a, b, ...}; has_rest when it ends in '...'."""
 
@@ -177,7 +177,7 @@ class ListExpr(Expr):
     has_rest: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class StructExpr(Expr):
     """{name = value, ...}."""
 
@@ -185,40 +185,40 @@ class StructExpr(Expr):
     has_rest: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class InvalidExpr(Expr):
     """{#}: an invalid header or header union."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RestExpr(Expr):
     """'...': the default value of the type that the context asks for."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AnyExpr(Expr):
     """'_' or 'default' in a keyset, '_' as an argument."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MaskExpr(Expr):
     value: Expr
     mask: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RangeExpr(Expr):
     lo: Expr
     hi: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Argument(Node):
     name: str | None
     value: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CallExpr(Expr):
     callee: Expr
     type_args: tuple[TypeRef, ...] | None
@@ -228,17 +228,17 @@ class CallExpr(Expr):
 # ------------------------------------------------------------------------------------------------------- statements
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Stmt(Node):
     pass
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class EmptyStmt(Stmt):
     pass
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AssignStmt(Stmt):
     """target op= value; op is '' for a plain assignment."""
 
@@ -247,62 +247,62 @@ class AssignStmt(Stmt):
     op: str = ""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CallStmt(Stmt):
     call: CallExpr
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BlockStmt(Stmt):
     body: tuple[Stmt, ...]
     annotations: tuple[Annotation, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class IfStmt(Stmt):
     condition: Expr
     then: Stmt
     otherwise: Stmt | None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SwitchLabel(Node):
     value: Expr | None  # None: default
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SwitchCase(Node):
     label: SwitchLabel
     body: BlockStmt | None  # None: falls through to the next label
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SwitchStmt(Stmt):
     subject: Expr
     cases: tuple[SwitchCase, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ReturnStmt(Stmt):
     value: Expr | None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ExitStmt(Stmt):
     pass
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BreakStmt(Stmt):
     pass
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ContinueStmt(Stmt):
     pass
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ForStmt(Stmt):
     init: tuple[Stmt, ...]
     condition: Expr
@@ -310,7 +310,7 @@ class ForStmt(Stmt):
     body: Stmt
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ForInStmt(Stmt):
     """for (type name in collection) body; type is None when the variable is declared before."""
 
@@ -323,7 +323,7 @@ class ForInStmt(Stmt):
 # ----------------------------------------------------------------------------------------------------- declarations
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Decl(Stmt):
     """A declaration; `name_loc` is where its name stands."""
 
@@ -331,26 +331,26 @@ class Decl(Stmt):
     annotations: tuple[Annotation, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class VarDecl(Decl):
     type: TypeRef
     init: Expr | None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ConstDecl(Decl):
     type: TypeRef
     value: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Instantiation(Decl):
     type: TypeRef
     args: tuple[Argument, ...]
     initializer: tuple[Decl, ...] | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Parameter(Node):
     name: str
     annotations: tuple[Annotation, ...]
@@ -359,7 +359,7 @@ class Parameter(Node):
     default: Expr | None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TypedefDecl(Decl):
     """typedef type name, or type type name when distinct."""
 
@@ -367,44 +367,44 @@ class TypedefDecl(Decl):
     distinct: bool
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FieldDecl(Node):
     name: str
     annotations: tuple[Annotation, ...]
     type: TypeRef
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class StructDecl(Decl):
     kind: str  # 'struct', 'header', 'header_union'
     type_params: tuple[str, ...]
     fields: tuple[FieldDecl, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class EnumMember(Node):
     name: str
     value: Expr | None
     annotations: tuple[Annotation, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class EnumDecl(Decl):
     type: TypeRef | None
     members: tuple[EnumMember, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ErrorDecl(Decl):
     members: tuple[EnumMember, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MatchKindDecl(Decl):
     members: tuple[EnumMember, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FunctionDecl(Decl):
     """A function, an extern function, or a method prototype; body is None for the latter two."""
 
@@ -415,26 +415,26 @@ class FunctionDecl(Decl):
     abstract: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ExternDecl(Decl):
     type_params: tuple[str, ...]
     methods: tuple[FunctionDecl, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ActionDecl(Decl):
     params: tuple[Parameter, ...]
     body: BlockStmt
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class KeyElement(Node):
     expr: Expr
     match_kind: str
     annotations: tuple[Annotation, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ActionRef(Node):
     name: str
     absolute: bool
@@ -442,7 +442,7 @@ class ActionRef(Node):
     annotations: tuple[Annotation, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Entry(Node):
     is_const: bool
     priority: Expr | None
@@ -451,7 +451,7 @@ class Entry(Node):
     annotations: tuple[Annotation, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Property(Node):
     name: str
     is_const: bool
@@ -459,7 +459,7 @@ class Property(Node):
     annotations: tuple[Annotation, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TableDecl(Decl):
     keys: tuple[KeyElement, ...]
     has_key: bool
@@ -470,19 +470,19 @@ class TableDecl(Decl):
     properties: tuple[Property, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ValueSetDecl(Decl):
     type: TypeRef
     size: Expr
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SelectCase(Node):
     keysets: tuple[Expr, ...]
     target: str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TransitionStmt(Node):
     """transition target; or transition select (subjects) { cases }."""
 
@@ -491,13 +491,13 @@ class TransitionStmt(Node):
     cases: tuple[SelectCase, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class StateDecl(Decl):
     body: tuple[Stmt, ...]
     transition: TransitionStmt | None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ParserDecl(Decl):
     """A parser, or a parser type when states is None. `applied`: names on which .apply( is called, once per call."""
 
@@ -509,7 +509,7 @@ class ParserDecl(Decl):
     applied: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ControlDecl(Decl):
     """A control, or a control type when body is None. `applied`: as in ParserDecl."""
 
@@ -521,13 +521,13 @@ class ControlDecl(Decl):
     applied: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PackageDecl(Decl):
     type_params: tuple[str, ...]
     params: tuple[Parameter, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Program:
     declarations: tuple[Decl, ...]
 

@@ -6,7 +6,6 @@ line and column, shows the source line with a caret, and ends with a hint where 
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -97,6 +96,8 @@ def render(diagnostic: Diagnostic, sources: SourceLines | None, severity: str = 
 
 def did_you_mean(name: str, choices: Iterable[str], what: str = "choices") -> str:
     """Give a hint for a misspelt name: the nearest of the valid choices, or a list of them when it is short."""
+    import difflib  # noqa: PLC0415 - only errors need it
+
     valid = sorted({c for c in choices if c and not c.startswith("__")})
     near = [c for c in valid if c.lower() == name.lower()]
     near = near or difflib.get_close_matches(name, valid, n=1, cutoff=0.6)

@@ -178,6 +178,7 @@ class Blocks(Tables):
         scope.names.update(params)
         inner = Scope(scope)
         saved = self.prefix, self.applied
+        position = self.objects.position
         self.prefix, self.applied = block.prefix, decl.applied
         try:
             with self.scoped(inner):
@@ -187,7 +188,7 @@ class Blocks(Tables):
                         self.member_decl(member)
         finally:
             self.prefix, self.applied = saved
-            self.objects.position = (*block.position, _BODY)
+            self.objects.position = position
         return inner
 
     def member_decl(self, node: ast.Decl) -> None:
@@ -361,13 +362,14 @@ class Blocks(Tables):
                     block.scope = self.open_block(block, names, types)
                 self._openings[id(block)] = opening
             self.out.extend(self._openings[id(block)])
-            saved = self.prefix, self.applied
+            saved = self.prefix, self.applied, self.objects.position
             self.prefix, self.applied = block.prefix, decl.applied
+            self.objects.position = (*block.position, _BODY)
             try:
                 with self.scoped(Scope(block.scope)):
                     self.statements(decl.body.body)
             finally:
-                self.prefix, self.applied = saved
+                self.prefix, self.applied, self.objects.position = saved
         if self.frame.label_used:
             self.emit(ir.Scope(loc, self.frame.label, tuple(body)))
         else:

@@ -80,7 +80,7 @@ class TypeInfo:
 
     def mention(self, kind: ty.Type) -> str:
         """Describe the type of a key or parameter; give its name if it is a distinct type."""
-        if isinstance(kind, ty.NewType | ty.SerEnum | ty.Enum):
+        if kind is ty.ERROR or isinstance(kind, ty.NewType | ty.SerEnum | ty.Enum):
             spec = self.spec(kind)
             return spec.name if isinstance(kind, ty.NewType | ty.Enum) else ""
         return ""
