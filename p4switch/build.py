@@ -179,9 +179,14 @@ def _compile(path: Path, include_dirs: Sequence[Path], defines: dict[str, str]) 
     try:
         source = emit_c(program)
     except EmitError as error:
+        from p4switch.frontend.source import SourceFiles
         from p4switch.ir import Loc
 
-        raise CompileError([Diagnostic(error.loc or Loc(str(path), 1, 1), error.message, error.hint)]) from error
+        sources = SourceFiles()
+        for file in program.files:
+            sources.add(file, Path(file).read_text(errors="replace"))
+        diagnostic = Diagnostic(error.loc or Loc(str(path), 1, 1), error.message, error.hint)
+        raise CompileError([diagnostic], sources) from error
     p4info = p4info_of(program).SerializeToString(deterministic=True)
     return Container(path.stem, p4info, source), [Path(f).resolve() for f in program.files]
 

@@ -131,6 +131,8 @@ def run_compiler(arguments: Sequence[str | Path], what: str) -> None:
     done = subprocess.run([compiler(), *map(str, arguments)], capture_output=True, text=True, check=False)
     if done.returncode:
         messages = (done.stderr or done.stdout).strip().splitlines()
+        if any(os.strerror(errno.ENOSPC) in line for line in messages):
+            raise BuildError(f"{os.strerror(errno.ENOSPC)} while compiling {what}; free some space and try again")
         raise BuildError(f"{compiler()} failed on {what}:\n" + "\n".join(f"  {line}" for line in messages[:12]))
 
 
