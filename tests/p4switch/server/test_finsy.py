@@ -12,25 +12,27 @@ import pytest
 from finsy.p4entity import P4ValueSetMember
 from google.protobuf import text_format
 
-from p4switch.build import BuildResult
+from p4switch.build import BuildResult, build
 from p4switch.dataplane import DataPlane
 from p4switch.server import P4RuntimeServer
 from tests.p4switch.server.client import Client
+from tests.p4switch.server.conftest import PROGRAMS
 
 Script = Callable[[fy.Switch], Awaitable[None]]
 
 
 @pytest.fixture
-def drive(empty_server: P4RuntimeServer, program: BuildResult, tmp_path: Path) -> Callable[[Script], None]:
-    """Run a coroutine with a switch that finsy has connected to and pushed the pipeline on."""
-    p4info, blob = tmp_path / "features.p4info.txtpb", tmp_path / "features.p4bin"
-    p4info.write_text(text_format.MessageToString(program.p4info))
-    blob.write_bytes(program.container)
+def drive(empty_server: P4RuntimeServer, program: BuildResult, tmp_path: Path) -> Callable[..., None]:
+    """Run a coroutine with a switch that finsy has connected to and pushed a pipeline on."""
 
-    def drive(script: Script, **options: Any) -> None:
+    def drive(script: Script, pipeline: BuildResult = program) -> None:
+        p4info, blob = tmp_path / "program.p4info.txtpb", tmp_path / "program.p4bin"
+        p4info.write_text(text_format.MessageToString(pipeline.p4info))
+        blob.write_bytes(pipeline.container)
+
         async def main() -> None:
             address = f"127.0.0.1:{empty_server.port}"
-            async with fy.Switch("sw", address, fy.SwitchOptions(p4info=p4info, p4blob=blob, **options)) as switch:
+            async with fy.Switch("sw", address, fy.SwitchOptions(p4info=p4info, p4blob=blob)) as switch:
                 await asyncio.wait_for(script(switch), 20)
 
         asyncio.run(main())
@@ -63,7 +65,7 @@ ENTRIES = [
 ]
 
 
-def test_every_kind_of_match(drive: Callable[[Script], None]) -> None:
+def test_every_kind_of_match(drive: Callable[..., None]) -> None:
     async def script(switch: fy.Switch) -> None:
         assert switch.is_primary
         await switch.insert(ENTRIES)
@@ -85,7 +87,7 @@ def test_every_kind_of_match(drive: Callable[[Script], None]) -> None:
     drive(script)
 
 
-def test_the_rest(drive: Callable[[Script], None]) -> None:
+def test_the_rest(drive: Callable[..., None]) -> None:
     async def script(switch: fy.Switch) -> None:
         await switch.write(
             [
@@ -123,7 +125,7 @@ def test_the_rest(drive: Callable[[Script], None]) -> None:
     drive(script)
 
 
-def test_packets_and_digests(drive: Callable[[Script], None], dataplane: DataPlane) -> None:
+def test_packets_and_digests(drive: Callable[..., None], dataplane: DataPlane) -> None:
     frame = bytes.fromhex("00000000000a00000000000b1234") + bytes(46)
 
     async def script(switch: fy.Switch) -> None:
@@ -177,3 +179,30 @@ def test_two_clients(drive: Callable[..., None], empty_server: P4RuntimeServer) 
         await switch.insert(ENTRIES[:1])
 
     drive(script)
+
+
+def test_profiles(drive: Callable[..., None]) -> None:
+    async def script(switch: fy.Switch) -> None:
+        mark = fy.P4TableAction
+        entry = fy.P4TableEntry("third", match=fy.P4TableMatch(dst=10))
+        await switch.insert(
+            [fy.P4ActionProfileMember("paths", member_id=n, action=mark("mark", value=n)) for n in (1, 2)]
+        )
+        group = fy.P4ActionProfileGroup(
+            "paths", group_id=1, members=[fy.P4Member(1, weight=1), fy.P4Member(2, weight=2)]
+        )
+        await switch.insert([group])
+        entry.action = fy.P4IndirectAction(group_id=1)
+        await switch.insert([entry])
+        (found,) = await read(switch, fy.P4TableEntry("third"))
+        assert found.action == entry.action
+        (found,) = await read(switch, fy.P4ActionProfileGroup("paths", group_id=1))
+        assert [(m.member_id, m.weight) for m in found.members] == [(1, 1), (2, 2)]
+        await switch.delete_all()
+        assert await read(switch, fy.P4ActionProfileMember()) == []
+        entry.action = fy.P4IndirectAction([(2, mark("mark", value=1)), (1, mark("mark", value=2))])
+        await switch.insert([entry])
+        (found,) = await read(switch, fy.P4TableEntry("third"))
+        assert found.action == entry.action
+
+    drive(script, build(PROGRAMS / "profiles.p4"))

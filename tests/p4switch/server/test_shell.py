@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from google.protobuf import text_format
 
-from p4switch.build import BuildResult
-from p4switch.dataplane import DataPlane
+from p4switch.build import BuildResult, build
 from p4switch.server import P4RuntimeServer
+from tests.p4switch.server.conftest import PROGRAMS
 
 SCRIPTS = Path(__file__).parent / "shell"
 REPOSITORY = Path(__file__).parents[3]
@@ -36,13 +36,13 @@ def shell_python() -> Path:
 
 
 @pytest.fixture
-def run(shell_python: Path, empty_server: P4RuntimeServer, program: BuildResult, tmp_path: Path) -> Run:
-    """Run a script of shell/ against a switch that has no program yet."""
-    p4info, blob = tmp_path / "features.p4info.txtpb", tmp_path / "features.p4bin"
-    p4info.write_text(text_format.MessageToString(program.p4info))
-    blob.write_bytes(program.container)
+def run(shell_python: Path, empty_server: P4RuntimeServer, tmp_path: Path) -> Run:
+    """Run a script of shell/ against a switch that has no program yet; it gets one to push."""
 
-    def run(script: str) -> subprocess.CompletedProcess[str]:
+    def run(script: str, program: BuildResult) -> subprocess.CompletedProcess[str]:
+        p4info, blob = tmp_path / "program.p4info.txtpb", tmp_path / "program.p4bin"
+        p4info.write_text(text_format.MessageToString(program.p4info))
+        blob.write_bytes(program.container)
         command: list[str | Path] = [shell_python, SCRIPTS / script, f"127.0.0.1:{empty_server.port}", p4info, blob]
         result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert result.returncode == 0, result.stdout + result.stderr
@@ -52,20 +52,24 @@ def run(shell_python: Path, empty_server: P4RuntimeServer, program: BuildResult,
     return run
 
 
-def test_tables(run: Run) -> None:
-    run("tables.py")
+def test_tables(run: Run, program: BuildResult) -> None:
+    run("tables.py", program)
 
 
-def test_entities(run: Run) -> None:
-    run("entities.py")
+def test_entities(run: Run, program: BuildResult) -> None:
+    run("entities.py", program)
 
 
-def test_errors(run: Run) -> None:
-    output = run("errors.py").stdout
+def test_errors(run: Run, program: BuildResult) -> None:
+    output = run("errors.py", program).stdout
     assert "At index 0: INVALID_ARGUMENT" in output
     assert "need a priority above 0" in output
     assert "ALREADY_EXISTS" in output
 
 
-def test_packets(run: Run, dataplane: DataPlane) -> None:
-    run("packets.py")
+def test_packets(run: Run, program: BuildResult) -> None:
+    run("packets.py", program)
+
+
+def test_profiles(run: Run) -> None:
+    run("profiles.py", build(PROGRAMS / "profiles.p4"))
