@@ -49,6 +49,11 @@ def start(fabric: Path, gpu: str, *arguments: str, **popen: Any) -> subprocess.P
     )  # fmt: skip
 
 
+def packets_received(iface: str) -> int:
+    shown = subprocess.run(["ip", "-s", "-j", "link", "show", iface], check=True, capture_output=True, text=True)
+    return int(json.loads(shown.stdout)[0]["stats64"]["rx"]["packets"])
+
+
 def run_both(fabric: Path, *arguments: str) -> list[dict[str, Any]]:
     """Run a pattern on both GPUs; return their results once both ended with status 0."""
     files = [fabric.parent / f"g{number}.json" for number in (1, 2)]
@@ -135,7 +140,9 @@ def test_interrupt(fabric: Path) -> None:
         start(fabric, "g1", "-m", "endpoint", "random", "--duration", "60", "--json", str(file)),
         start(fabric, "g2", "-m", "endpoint", "random", "--duration", "60"),
     ]
-    time.sleep(1.5)
+    while packets_received("ep0") < 1000:  # both are at work
+        assert all(rank.poll() is None for rank in ranks)
+        time.sleep(0.05)
     for rank in ranks:
         rank.send_signal(signal.SIGINT)
     for rank in ranks:
