@@ -12,6 +12,8 @@
 #include <immintrin.h>
 #endif
 
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words are loaded in little-endian order below");
+
 static uint32_t crc32_table[8][256];
 static uint16_t crc16_table[2][256];
 static bool have_pclmul;
@@ -127,21 +129,38 @@ uint16_t p4_crc16_add(uint16_t state, const uint8_t *p, size_t n)
     return state;
 }
 
+/* The one's complement sum of 16-bit words can be taken in any byte order, and swapped afterwards (RFC 1071, 2B). */
+static uint16_t sum_pairs(const uint8_t *p, size_t n)
+{
+    unsigned __int128 wide = 0;
+    for (; n >= 8; p += 8, n -= 8) {
+        uint64_t word;
+        memcpy(&word, p, 8);
+        wide += word;
+    }
+    uint64_t sum = (uint64_t)(wide & 0xffffffff) + (uint64_t)(wide >> 32 & 0xffffffff) + (uint64_t)(wide >> 64);
+    for (; n >= 2; p += 2, n -= 2) {
+        uint16_t word;
+        memcpy(&word, p, 2);
+        sum += word;
+    }
+    while (sum >> 16) sum = (sum & 0xffff) + (sum >> 16);
+    return (uint16_t)(sum << 8 | sum >> 8);
+}
+
 void p4_csum16_add(struct p4_csum16 *c, const uint8_t *p, size_t n)
 {
     if (!n) return;
-    uint64_t sum = c->sum;
     if (c->odd) {  /* the pending byte was added as the high half of its word */
-        sum += *p++;
+        c->sum += *p++;
         n--;
         c->odd = 0;
     }
-    for (; n >= 2; p += 2, n -= 2) sum += (uint32_t)(p[0] << 8 | p[1]);
-    if (n) {
-        sum += (uint32_t)(*p << 8);
+    c->sum += sum_pairs(p, n & ~(size_t)1);
+    if (n & 1) {
+        c->sum += (uint32_t)(p[n - 1] << 8);
         c->odd = 1;
     }
-    c->sum = sum;
 }
 
 uint16_t p4_csum16_end(const struct p4_csum16 *c)

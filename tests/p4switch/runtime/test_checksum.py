@@ -31,6 +31,17 @@ def test_internet_checksum() -> None:
     assert checksum("csum16", b"\xff" * 70000) == 0
 
 
+def test_internet_checksum_of_every_length() -> None:
+    rng = random.Random(2)
+    for length in (*range(100), 1023, 1024, 9001):
+        data = rng.randbytes(length)
+        padded = data + bytes(length % 2)
+        total = sum(int.from_bytes(padded[i : i + 2], "big") for i in range(0, len(padded), 2))
+        while total >> 16:
+            total = (total & 0xFFFF) + (total >> 16)
+        assert checksum("csum16", data) == total ^ 0xFFFF, length
+
+
 def test_crc32_of_1_kb_is_fast() -> None:
     data = bytes(1 << 20)
     start = time.process_time()
