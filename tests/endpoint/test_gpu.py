@@ -218,6 +218,15 @@ def test_dead_interface_times_out_and_recovers(cable: tuple[str, str], gpus: Mak
     assert a.load(2, 0, 8) == bytes(8)
 
 
+def test_start_while_the_cable_is_out(cable: tuple[str, str], gpus: Maker) -> None:
+    ip(f"link set {cable[1]} down")
+    a = gpus(0, {0: cable[0]})
+    b = gpus(0xEFF, {0: cable[1]})
+    b.register(8)
+    ip(f"link set {cable[1]} up")
+    assert a.load(0xEFF, 0, 8) == bytes(8)
+
+
 def test_second_plane_takes_over(namespace: str, gpus: Maker) -> None:
     add_cable("ep0", "ep1")
     add_cable("ep2", "ep3")
