@@ -18,7 +18,7 @@ import grpc
 from finsy.proto import p4r_grpc
 
 from codec.fabric import SwitchNode
-from controller.entities import drift, from_p4, to_p4
+from controller.entities import drift, from_p4, packet_in_limits, to_p4
 from controller.packets import describe_packet_in
 from controller.pipeline import Pipeline, push, read_cookie
 from controller.routes import Entry
@@ -147,6 +147,10 @@ class SwitchAgent:
                 message = str(error) if isinstance(error, fy.P4ClientError) else error.details()
                 log.error("%s: %s", self.node.name, message)
                 self._set(state=State.FAILED, error=message or str(code))
+            except (LookupError, ValueError) as error:  # finsy's answer to a name that P4Info does not have
+                message = f"the program {self.pipeline.config_path.name} is not one for this controller: {error}"
+                log.error("%s: %s", self.node.name, message)
+                self._set(state=State.FAILED, error=message)
             await asyncio.sleep(RETRY_S)
 
     async def _bring_up(self, switch: fy.Switch) -> None:
@@ -173,6 +177,7 @@ class SwitchAgent:
         missing = [item for item in self.entries if item.key not in have]
         for start in range(0, len(missing), BATCH):
             await switch.insert([to_p4(item) for item in missing[start : start + BATCH]])
+        await switch.modify(packet_in_limits())
         took = time.monotonic() - started
         log.info("%s: program and %d entries installed in %.2f s", self.node.name, len(missing), took)
         self._set(

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import finsy as fy
 
+from controller.packets import DROP_REASONS, PROBE_REASON
 from controller.routes import Entry, entry
+
+PACKET_INS_PER_S: Final = 500
+PACKET_IN_BURST: Final = 100
 
 
 def to_p4(item: Entry) -> fy.P4TableEntry:
@@ -22,6 +27,12 @@ def from_p4(item: fy.P4TableEntry) -> Entry:
     if isinstance(action, fy.P4TableAction):
         return entry(item.table_id, dict(item.match or {}), action.name, **action.args)
     return entry(item.table_id, dict(item.match or {}), "(no action)")
+
+
+def packet_in_limits() -> list[fy.P4MeterEntry]:
+    """Return what bounds the packet-ins of each reason: a flood of one neither drowns the others nor the controller."""
+    limit = fy.P4MeterConfig(cir=PACKET_INS_PER_S, cburst=PACKET_IN_BURST, pir=PACKET_INS_PER_S, pburst=PACKET_IN_BURST)
+    return [fy.P4MeterEntry("packet_in_rate", index=reason, config=limit) for reason in (*DROP_REASONS, PROBE_REASON)]
 
 
 def drift(intended: Iterable[Entry], actual: Iterable[Entry]) -> list[str]:

@@ -105,6 +105,17 @@ def edit(run_dir: Path, target: str) -> None:
         gone = "missing: forward(dst=2, tenant=1) -> to_port(port=2)"
         assert difference(session, "s1") == [gone]
 
+        # Trapped from now on, what has no route is shown to the controller as well.
+        shell(s1, 'te = TableEntry("trap")(action="to_cpu")\nte.match["reason"] = "21"\nte.insert()')
+        until(lambda s: s.switches["s1"].primary and len(s.switches["s1"].drift) == 2, session, "the trap")
+        assert sent_to_2(session) == "no_route"
+        log = session.logs / "controller.log"
+        deadline = time.monotonic() + 5
+        while "s1: packet-in: no_route, port 1, 40 bytes: 10 00 " not in log.read_text():
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.02)
+        shell(s1, 'te = TableEntry("trap")(action="to_cpu")\nte.match["reason"] = "21"\nte.delete()')
+
         # The controller is in charge again, has noticed, and leaves it; also after a restart of its own.
         until(lambda s: s.switches["s1"].drift == [gone] and s.switches["s1"].primary, session, "the edit")
         session.stop_controller()

@@ -111,6 +111,33 @@ def test_a_program_with_errors_is_shown_with_its_place(launcher: Launcher, tmp_p
     assert "Traceback" not in errors
 
 
+FOREIGN = """\
+#include <core.p4>
+#include <v1model.p4>
+struct headers_t {}
+struct metadata_t {}
+parser P(packet_in p, out headers_t h, inout metadata_t m, inout standard_metadata_t s) {
+    state start { transition accept; }
+}
+control V(inout headers_t h, inout metadata_t m) { apply {} }
+control I(inout headers_t h, inout metadata_t m, inout standard_metadata_t s) { apply { mark_to_drop(s); } }
+control E(inout headers_t h, inout metadata_t m, inout standard_metadata_t s) { apply {} }
+control D(packet_out p, in headers_t h) { apply {} }
+V1Switch(P(), V(), I(), E(), V(), D()) main;
+"""
+
+
+def test_a_program_without_the_fabrics_tables_is_refused(launcher: Launcher, tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign.p4"
+    foreign.write_text(FOREIGN)
+    status, _, errors = launcher.run("--topo", "planes,2,1", "--program", str(foreign))
+    assert status == 1
+    assert errors.startswith(
+        "error: The controller cannot program switch s1: the program foreign.p4bin is not one for this controller: "
+    )
+    assert "station" in errors
+
+
 def test_without_root_the_message_says_how(tmp_path: Path) -> None:
     # Another user cannot read this environment everywhere, so the check is reached by a dropped user id alone.
     program = "import os, sys; os.setuid(65534); from topologies.launch import main; sys.exit(main([]))"
