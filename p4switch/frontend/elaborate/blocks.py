@@ -337,7 +337,7 @@ class Blocks(Tables):
             if writable and isinstance(value, Value) and value.type is not own.type:
                 self.fail(
                     entry.loc,
-                    f"{param.direction} parameter '{param.name}' needs a variable of type {own.type}, found {value.what}",
+                    f"{param.direction} parameter '{param.name}' needs a {own.type} variable, found {value.what}",
                 )
             if param.direction != "out" and value is not None:
                 self.store(own, self.convert(value, own.type, entry.loc), loc)

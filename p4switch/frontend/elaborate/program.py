@@ -32,8 +32,8 @@ from p4switch.frontend.elaborate.values import (
     Value,
 )
 from p4switch.frontend.errors import ErrorList, Failure
-from p4switch.frontend.parser.expressions import unquote
 from p4switch.frontend.identity import identify
+from p4switch.frontend.parser.expressions import unquote
 from p4switch.ir import Loc
 
 # V1Switch's parameters, in order: name of the IR block and roots of its parameters.
@@ -148,9 +148,9 @@ class Elaborator(Parsers):
 
     def declare_open(self, decl: ast.ExternDecl | ast.ParserDecl | ast.ControlDecl | ast.PackageDecl) -> None:
         known = self.globals.names.get(decl.name)
-        if isinstance(decl, ast.ExternDecl) and isinstance(known, TypeVal) and isinstance(known.decl, ast.ExternDecl):
-            if not known.decl.methods:  # declared ahead
-                del self.globals.names[decl.name]
+        ahead = isinstance(known, TypeVal) and isinstance(known.decl, ast.ExternDecl) and not known.decl.methods
+        if ahead and isinstance(decl, ast.ExternDecl):
+            del self.globals.names[decl.name]
         if not decl.type_params:
             self.declare(decl.name, TypeVal(self.specialize(decl, (), decl.loc), decl), decl.loc)
         else:

@@ -31,12 +31,13 @@ control D(packet_out packet, in headers_t hdr) {{ apply {{ packet.emit(hdr.h); {
 V1Switch(P(), V(), I(), E(), C(), D()) main;
 """
 _HOLES = (
-    "declarations headers meta after_types parser_locals states verify locals apply egress compute deparser".split()
+    *("declarations", "headers", "meta", "after_types", "parser_locals", "states"),
+    *("verify", "locals", "apply", "egress", "compute", "deparser"),
 )
 
 
 def source(start: str = "packet.extract(hdr.h); transition accept;", **parts: str) -> str:
-    """Fill the skeleton; parts: declarations, headers, meta, after_types, parser_locals, states, verify, locals, apply, ..."""
+    """Fill the skeleton; `parts` are by the names of _HOLES."""
     unknown = set(parts) - set(_HOLES)
     assert not unknown, unknown
     return _SKELETON.format(start=start, **{hole: parts.get(hole, "") for hole in _HOLES})

@@ -23,7 +23,8 @@ def ingress(program: ir.Program) -> list[str]:
 def test_constants_fold(tmp_path: Path) -> None:
     program = compiled(
         tmp_path,
-        declarations="const bit<8> A = 3; const int N = 2 * 5 - 1; const bit<16> B = (A ++ 8w1 == 16w0x301) ? 16w7 : 16w9;",
+        declarations="const bit<8> A = 3; const int N = 2 * 5 - 1;"
+        "const bit<16> B = (A ++ 8w1 == 16w0x301) ? 16w7 : 16w9;",
         apply="meta.w = B + N; meta.m = 8w250 |+| 8w10; meta.s = 8s127 + 1; meta.flag = N < 10 && A != 4;",
     )
     assert ingress(program) == [
@@ -240,9 +241,8 @@ def test_hit_and_action_run(tmp_path: Path) -> None:
     program = compiled(
         tmp_path,
         locals="action a() { } action b() { } table t { key = { hdr.h.a : exact; } actions = { a; b; NoAction; } }",
-        apply="if (!t.apply().hit) { meta.m = 1; } switch (t.apply().action_run) { b: { meta.m = 2; } a: NoAction: { meta.m = 3; } }".replace(
-            "NoAction:", "default:"
-        ),
+        apply="""if (!t.apply().hit) { meta.m = 1; }
+            switch (t.apply().action_run) { b: { meta.m = 2; } a: default: { meta.m = 3; } }""",
     )
     text = "\n".join(ingress(program))
     assert "apply I_t -> hit=I_t_hit;\nif (!I_t_hit) {" in text
@@ -253,7 +253,11 @@ def test_directional_parameters_are_bound_per_table(tmp_path: Path) -> None:
     program = compiled(
         tmp_path,
         locals="""action add(inout bit<8> to, in bit<8> x, bit<8> y) { to = to + x + y; }
-            table t { key = { hdr.h.b : exact; } actions = { add(hdr.h.a, meta.m); } default_action = add(hdr.h.a, meta.m, 4); }""",
+            table t {
+                key = { hdr.h.b : exact; }
+                actions = { add(hdr.h.a, meta.m); }
+                default_action = add(hdr.h.a, meta.m, 4);
+            }""",
         apply="t.apply();",
     )
     (action,) = program.actions
@@ -270,7 +274,8 @@ def test_switch_on_a_value_merges_labels(tmp_path: Path) -> None:
 def test_loops(tmp_path: Path) -> None:
     program = compiled(
         tmp_path,
-        apply="for (bit<8> i = 0; i < hdr.h.a; i += 2) { if (i == 6) { break; } if (i == 4) { continue; } meta.m += i; }",
+        apply="for (bit<8> i = 0; i < hdr.h.a; i += 2) {"
+        " if (i == 6) { break; } if (i == 4) { continue; } meta.m += i; }",
     )
     assert ingress(program) == [
         "i = 8w0x0;",
@@ -357,7 +362,8 @@ def test_field_lists(tmp_path: Path) -> None:
     program = compiled(
         tmp_path,
         meta="@field_list(1, 2) bit<9> port; @field_list(2) bit<4> kind;",
-        apply="clone_preserving_field_list(CloneType.I2E, 5, 2); clone3(CloneType.I2E, 6, { meta.m, hdr.h.a, sm.ingress_port });",
+        apply="clone_preserving_field_list(CloneType.I2E, 5, 2);"
+        "clone3(CloneType.I2E, 6, { meta.m, hdr.h.a, sm.ingress_port });",
     )
     lists = {number: [expr_text(e) for e in fields] for number, fields in program.field_lists.items()}
     assert lists == {

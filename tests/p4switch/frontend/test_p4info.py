@@ -1,4 +1,4 @@
-"""P4Info: p4info/NAME.p4 gives exactly p4info/NAME.txtpb, which is what p4c-bm2-ss 1.2.4.8 writes for the same program."""
+"""P4Info: p4info/NAME.p4 gives exactly p4info/NAME.txtpb, which p4c-bm2-ss 1.2.4.8 writes for the same program."""
 
 from __future__ import annotations
 

@@ -14,8 +14,12 @@ from tests.p4switch.frontend.programs import source
 
 PROGRAMS = sorted(Path(__file__).parent.glob("p4info/*.p4")) + sorted(Path(__file__).parent.glob("golden/*.p4"))
 _PIECE = re.compile(r'[A-Za-z_]\w*|\d\w*|\s+|"[^"\n]*"|.', re.DOTALL)
-_NOISE = """bit int if else { } ( ) ; , < > [ ] . + - ++ && || = == 1 0 8w5 4s3 true false header struct table action state
-    transition select apply inout out in error default _ ... {#} & &&& .. : ? ! ~ exact lpm switch return exit for""".split()
+_NOISE = (
+    *("bit", "int", "if", "else", "{", "}", "(", ")", ";", ",", "<", ">", "[", "]", ".", "+", "-", "++", "&&", "||"),
+    *("=", "==", "1", "0", "8w5", "4s3", "true", "false", "header", "struct", "table", "action", "state", "in"),
+    *("transition", "select", "apply", "inout", "out", "error", "default", "_", "...", "{#}", "&", "&&&", ".."),
+    *(":", "?", "!", "~", "exact", "lpm", "switch", "return", "exit", "for"),
+)
 
 
 def mutate(text: str, chance: random.Random) -> str:
