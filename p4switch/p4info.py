@@ -313,7 +313,7 @@ def _type_spec(message: Any, spec: ir.TypeSpec) -> None:
 
 def text_of(info: pb.P4Info) -> str:
     """Write P4Info in the protobuf text format, with the header lines that editors know."""
-    from google.protobuf import text_format  # noqa: PLC0415 - only where text is asked for
+    from google.protobuf import text_format
 
     lines: Iterable[str] = ("# proto-file: p4/config/v1/p4info.proto", "# proto-message: p4.config.v1.P4Info", "")
     return "\n".join(lines) + "\n" + text_format.MessageToString(info)

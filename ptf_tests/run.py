@@ -1,6 +1,6 @@
 """Run the packet tests: cables, a switch, the program, stock `ptf` - and leave nothing behind.
 
-    python -m ptf_tests.run [--target p4switch|bmv2] [--filter TEXT ...] [--list] [--program FILE]
+    python -m ptf_tests.run [--target p4switch|bmv2] [--filter TEXT ...] [--list] [--tests DIR] [--program FILE]
 
 Everything lives in network and process namespaces of its own, which the kernel clears away with the last process on
 every way out. The exit status is 0 only if at least one test ran, all passed, and the must-fail check failed as it has
@@ -30,8 +30,8 @@ from topologies.session import Artefacts, compile_command
 
 PROGRAM: Final = REPOSITORY / "p4src" / "ethlink.p4"
 TESTS: Final = REPOSITORY / "ptf_tests"
-CASES: Final = "cases"
-MUST_FAIL: Final = "must_fail"
+CASES: Final = TESTS / "cases"
+MUST_FAIL: Final = TESTS / "must_fail"
 OUTPUT: Final = REPOSITORY / "build" / "ptf"
 DEVICE_ID: Final = 1
 PORTS: Final = (*range(1, 9), 507)
@@ -49,6 +49,8 @@ class Options:
     """A key of `topologies.nodes.SWITCHES`."""
     filters: tuple[str, ...] = ()
     """Run the tests whose name contains one of these; none: all."""
+    tests: Path = CASES
+    """Folder with the tests."""
     program: Path = PROGRAM
     """The switch program; another one than p4src/ethlink.p4 to see which tests notice a change to it."""
     run_dir: Path = OUTPUT
@@ -133,17 +135,17 @@ class Bench:
     def __exit__(self, *_exc: object) -> None:
         self.switch.stop_process()
 
-    def ptf(self, suite: str, tests: Sequence[str]) -> PtfResult:
-        """Run stock ptf on tests of one folder of ptf_tests/; its report is kept in the run's directory."""
+    def ptf(self, folder: Path, tests: Sequence[str]) -> PtfResult:
+        """Run stock ptf on tests of a folder; its report is kept in the run's directory."""
         params = f"grpc='{self.switch.grpc}';device_id={DEVICE_ID};p4info='{self.artefacts.p4info}'"
         command = [
-            *_ptf_command(suite),
+            *_ptf_command(folder),
             *(word for port, name in self.interfaces.items() for word in ("-i", f"{port}@{name}")),
             *(
                 "--test-params",
                 params,
                 "--log-file",
-                str(self.run_dir / f"{suite}.log"),
+                str(self.run_dir / f"{folder.name}.log"),
                 "--test-case-timeout",
                 str(TEST_TIMEOUT_S),
             ),
@@ -157,7 +159,7 @@ class Bench:
             said = b"".join(part for part in (error.stderr, error.stdout) if part).decode(errors="replace")
             raise LaunchError(f"ptf did not end within {RUN_TIMEOUT_S} s; so far it said:\n{said}") from None
         report = done.stderr + done.stdout
-        (self.run_dir / f"{suite}.txt").write_text(report)
+        (self.run_dir / f"{folder.name}.txt").write_text(report)
         return PtfResult(done.returncode, report)
 
     def running(self) -> bool:
@@ -169,16 +171,16 @@ class Bench:
         return False
 
 
-def _ptf_command(suite: str) -> list[str]:
+def _ptf_command(folder: Path) -> list[str]:
     ptf = Path(sys.prefix) / "bin" / "ptf"
     if not ptf.exists():
         raise LaunchError(f"{ptf} is missing.", "Install the test dependencies: pip install -e .[test]")
-    return [sys.executable, str(ptf), "--pypath", str(REPOSITORY), "--test-dir", str(TESTS / suite)]
+    return [sys.executable, str(ptf), "--pypath", str(REPOSITORY), "--test-dir", str(folder)]
 
 
 def list_tests(options: Options) -> list[str]:
     """Return the names of the tests to run, `file.Class`; raise LaunchError if there are none."""
-    command = [*_ptf_command(CASES), "--log-file", str(options.run_dir / "list.log"), "--list-test-names"]
+    command = [*_ptf_command(options.tests), "--log-file", str(options.run_dir / "list.log"), "--list-test-names"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=REPOSITORY)
     if done.returncode:
         raise LaunchError(f"ptf cannot load the tests:\n{(done.stdout + done.stderr).strip()}")
@@ -194,7 +196,7 @@ def run_tests(options: Options, artefacts: Artefacts) -> int:
     tests = list_tests(options)
     started = time.monotonic()
     with Bench(options, artefacts) as bench:
-        result = bench.ptf(CASES, tests)
+        result = bench.ptf(options.tests, tests)
         passed = result.status == 0 and result.ran == len(tests)
         if not passed or options.verbose:
             print(result.report)
@@ -229,6 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--filter", action="append", default=[], metavar="TEXT", help="run tests whose name contains TEXT"
     )
+    parser.add_argument("--tests", type=Path, default=CASES, metavar="DIR", help="run the tests of another folder")
     parser.add_argument("--program", type=Path, default=PROGRAM, metavar="FILE", help="test another switch program")
     parser.add_argument("--run-dir", type=Path, metavar="DIR", help="where logs and reports go (build/ptf/TARGET)")
     parser.add_argument("--list", action="store_true", help="print the tests' names and stop")
@@ -239,6 +242,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = Options(
         target=given.target,
         filters=tuple(given.filter),
+        tests=given.tests.absolute(),
         program=given.program.absolute(),
         run_dir=(given.run_dir or OUTPUT / given.target).absolute(),
         verbose=given.verbose,

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
+import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from mininet.topo import Topo
 
-from codec.fabric import Fabric, GpuNode, GpuPort, SwitchNode, SwitchPort
+from codec.fabric import Fabric, FabricError, GpuNode, GpuPort, SwitchNode, SwitchPort
+from topologies.errors import LaunchError
 from topologies.nodes import grpc_address
+from topologies.topos import parse_topo
 
 
 def describe(topo: Topo, name: str, log_path: Callable[[str], Path | str] = lambda switch: f"{switch}.log") -> Fabric:
@@ -61,3 +66,30 @@ def _switch(topo: Topo, name: str, log: str) -> SwitchNode:
         grpc=grpc_address(info["device_id"]),
         log=log,
     )
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Write the description of a topology: `python -m topologies.describe planes,8,2 -o fabric.json`."""
+    parser = argparse.ArgumentParser(
+        prog="python -m topologies.describe", description="Write the fabric description of a topology."
+    )
+    parser.add_argument("topo", help="as for `mn --topo`: planes,8,2 or leafspine,16,4,2")
+    parser.add_argument("-o", "--output", type=Path, help="file to write (default: standard output)")
+    options = parser.parse_args(argv)
+    try:
+        fabric = describe(parse_topo(options.topo), options.topo.partition(",")[0])
+        if options.output is not None:
+            fabric.save(options.output)
+            return 0
+    except (LaunchError, FabricError) as error:
+        print(f"describe: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"describe: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 1
+    print(json.dumps(fabric.to_json(), indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

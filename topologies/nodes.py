@@ -126,8 +126,8 @@ class FabricLink(Link):
 class FabricSwitch(Switch):
     """A switch process in the fabric's namespace, without a program: the controller pushes it over P4Runtime.
 
-    Parameters: `device_id` and `switch_id` (from the topology), `run_dir` (where logs and captures go), `pcap`
-    (capture every port). `switch_id` and `plane` are the topology's and not used here.
+    Parameters: `device_id` (from the topology), `run_dir` (where logs and captures go; default: $RUN_DIR or build/run),
+    `pcap` (capture every port). The topology's `switch_id` and `plane` are not used here.
     """
 
     def __init__(
@@ -135,15 +135,16 @@ class FabricSwitch(Switch):
         name: str,
         *,
         device_id: int | None = None,
-        run_dir: Path = DEFAULT_RUN_DIR,
+        run_dir: Path | None = None,
         pcap: bool = False,
         **params: Any,
     ) -> None:
         super().__init__(name, **{**params, "inNamespace": False})
         self.device_id = device_id if device_id is not None else int(self.dpid, 16)
         self.grpc = grpc_address(self.device_id)
-        self.pcap_dir: Path | None = Path(run_dir) / "pcap" / name if pcap else None
-        self.log_path = Path(run_dir) / "logs" / f"{name}.log"
+        run_dir = run_dir if run_dir is not None else Path(os.environ.get("RUN_DIR") or DEFAULT_RUN_DIR)
+        self.pcap_dir: Path | None = run_dir / "pcap" / name if pcap else None
+        self.log_path = run_dir / "logs" / f"{name}.log"
         self.process: subprocess.Popen[bytes] | None = None
         self._log: TextIO | None = None
 

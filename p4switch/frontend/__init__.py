@@ -31,7 +31,7 @@ _RECURSION_LIMIT = 10_000
 class FrontendOptions:
     """How to read a program.
 
-    include_dirs: where #include looks after the including file's directory and before the built-in core.p4 and v1model.p4.
+    include_dirs: where #include looks, after the including file's directory and before the built-in files.
     defines: macros defined in advance, by name.
     control_plane_only: the program is wanted for its P4Info; externs that p4switch cannot run are no errors then.
     """
@@ -106,7 +106,7 @@ def dump(
         return stages.tokens.dump()
     if stage == "ast" and stages.tree is not None:
         return ast.dump(stages.tree.declarations)
-    from p4switch.ir_text import print_ir  # noqa: PLC0415 - only dumps need it
+    from p4switch.ir_text import print_ir
 
     assert stages.program is not None
     return print_ir(stages.program)

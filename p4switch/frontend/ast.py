@@ -1,7 +1,7 @@
 """The abstract syntax tree: what the author wrote, with locations, names not yet resolved.
 
-All nodes are frozen and compared by identity. Every node but Program carries `loc`, the place of its first (for binary operators: its operator's)
-token.
+All nodes are frozen and compared by identity. Every node but Program carries `loc`, the place of its first (for
+binary operators: its operator's) token.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Diagnostics: what was wrong, where, and what to do.
 
-Every phase of the front end raises or collects `Diagnostic`s; `CompileError` carries all of one run. Its text names file,
-line and column, shows the source line with a caret, and ends with a hint where there is something to choose from.
+Every phase of the front end raises or collects `Diagnostic`s; `CompileError` carries all of one run. Its text names
+file, line and column, shows the source line with a caret, and ends with a hint where there is something to choose
+from.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def render(diagnostic: Diagnostic, sources: SourceLines | None, severity: str = 
 
 def did_you_mean(name: str, choices: Iterable[str], what: str = "choices") -> str:
     """Give a hint for a misspelt name: the nearest of the valid choices, or a list of them when it is short."""
-    import difflib  # noqa: PLC0415 - only errors need it
+    import difflib
 
     valid = sorted({c for c in choices if c and not c.startswith("__")})
     near = [c for c in valid if c.lower() == name.lower()]

@@ -1,9 +1,9 @@
 """Lexer: preprocessed text to tokens, with one master expression.
 
-Tokens are kept in parallel lists (kinds, texts, lines, columns) because the parser looks at kinds far more often than at
-anything else. A keyword or operator token's kind is its own text; other kinds are 'ID', 'INT', 'STR', 'PRAGMA', 'EOF' and
-'BAD', a character that P4 does not have, which only the body of an annotation may contain.
-'>>' is two tokens '>': only the parser knows whether it closes two type argument lists or shifts.
+Tokens are kept in parallel lists (kinds, texts, lines, columns) because the parser looks at kinds far more often than
+at anything else. A keyword or operator token's kind is its own text; other kinds are 'ID', 'INT', 'STR', 'PRAGMA',
+'EOF' and 'BAD', a character that P4 does not have, which only the body of an annotation may contain. '>>' is two
+tokens '>': only the parser knows whether it closes two type argument lists or shifts.
 """
 
 from __future__ import annotations

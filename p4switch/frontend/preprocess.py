@@ -1,8 +1,9 @@
 """The C-style preprocessor of P4_16 programs.
 
-#include <> and "", #define with and without arguments (# and ## too), #undef, #if/#ifdef/#ifndef/#elif/#else/#endif with
-expressions, #error, #pragma and #line (ignored), line continuation and comments. The output keeps one line per source line
-and blanks comments in place, so that lines without macros keep their columns; the map in `Preprocessed` does the rest.
+#include <> and "", #define with and without arguments (# and ## too), #undef, #if/#ifdef/#ifndef/#elif/#else/#endif
+with expressions, #error, #pragma and #line (ignored), line continuation and comments. The output keeps one line per
+source line and blanks comments in place, so that lines without macros keep their columns; the map in `Preprocessed`
+does the rest.
 """
 
 from __future__ import annotations
@@ -310,7 +311,7 @@ class Preprocessor:
     def _invoke(
         self, macro: Macro, text: str, position: int, loc: Loc, hidden: frozenset[str]
     ) -> tuple[str, int] | None:
-        """Expand one use of `macro` whose name ends at `position`: (text, position after it), or None if it is no use."""
+        """Expand a use of `macro` whose name ends at `position`: (text, position after it); None if it is no use."""
         self._expansions += 1
         if self._expansions > MAX_EXPANSIONS or len(hidden) > 200:
             raise Failure(loc, f"macro '{macro.name}' expands without end")

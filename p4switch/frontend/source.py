@@ -26,8 +26,8 @@ class SourceFiles:
 class Preprocessed:
     """Preprocessed text with the origin of each of its lines.
 
-    `origins[i]` is (file, line) of output line i. `columns[i]`, where a macro was expanded, is a list of (output column,
-    source column, verbatim) in ascending order; text that a macro produced maps to the column of the macro's use.
+    `origins[i]` is (file, line) of output line i. `columns[i]`, where a macro was expanded, is a list of
+    (output column, source column, verbatim) in ascending order; what a macro produced maps to the macro's use.
     """
 
     text: str

@@ -1,8 +1,8 @@
 """Types as the front end checks them.
 
-Structural types (bit<8>, tuples, stacks) are interned and nominal ones exist once per declaration and type arguments, so
-that two types are equal if and only if they are the same object. `ir` is the type that a value has in the IR: serializable
-enums and distinct types become their representation there, header unions and tuples become structs.
+Structural types (bit<8>, tuples, stacks) are interned and nominal ones exist once per declaration and type arguments,
+so that two types are equal if and only if they are the same object. `ir` is the type that a value has in the IR:
+serializable enums and distinct types become their representation there, header unions and tuples become structs.
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ from finsy.proto import p4r
 
 from p4switch.dataplane import DataPlane
 from p4switch.server import status
-from p4switch.server.absent import AbsentEntities
 from p4switch.server.arrays import CounterEntities, MeterEntities, RegisterEntities
 from p4switch.server.digests import DigestEntities
 from p4switch.server.direct import DirectCounterEntities, DirectMeterEntities
+from p4switch.server.externs import ExternEntities
 from p4switch.server.handler import EntityHandler, Sink
 from p4switch.server.idle import IdleWatcher
 from p4switch.server.profile_entities import GroupEntities, MemberEntities
@@ -43,7 +43,8 @@ class Entities:
         state = TableState(schema, dataplane, profiles)
         self.tables = TableEntities(state)
         self.digests = DigestEntities(schema, notify.digest)
-        self._idle = IdleWatcher(state, lock, notify.idle_timeout)
+        timed = any(table.idle_timeout for table in schema.tables.values())
+        self._idle = IdleWatcher(state, lock, notify.idle_timeout) if timed else None
         self._handlers: dict[str, EntityHandler] = {
             "table_entry": self.tables,
             "direct_counter_entry": DirectCounterEntities(state),
@@ -56,7 +57,7 @@ class Entities:
             "digest_entry": self.digests,
             "action_profile_member": MemberEntities(profiles),
             "action_profile_group": GroupEntities(profiles),
-            "extern_entry": AbsentEntities("extern_entry", "extern_type_id", "extern_id"),
+            "extern_entry": ExternEntities(),
         }
 
     def handler(self, kind: str) -> EntityHandler:
@@ -87,4 +88,5 @@ class Entities:
     def close(self) -> None:
         """Stop what runs in the background."""
         self.digests.close()
-        self._idle.close()
+        if self._idle is not None:
+            self._idle.close()

@@ -29,6 +29,8 @@ UNAVAILABLE = rpc_code.UNAVAILABLE
 
 _DETAILS_KEY = "grpc-status-details-bin"
 _GRPC_CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
+# Details travel as gRPC metadata, of which clients accept 8 KB unless they ask for more; a code alone takes 40 bytes.
+_MOST_MESSAGE_BYTES = 4096
 _MOST_CHOICES = 8  # more than that and the message hides what was wrong
 
 
@@ -61,8 +63,11 @@ def abort(context: grpc.ServicerContext, error: RequestError | BatchError) -> No
         context.abort(_GRPC_CODES[error.code], error.message)
     else:
         status = rpc_status.Status(code=UNKNOWN, message=error.message)
+        room = _MOST_MESSAGE_BYTES
         for element in error.errors:
-            status.details.add().Pack(element)
+            size = len(element.message.encode())
+            room -= size
+            status.details.add().Pack(element if room >= 0 else p4r.Error(canonical_code=element.canonical_code))
         context.set_trailing_metadata(((_DETAILS_KEY, status.SerializeToString()),))
         context.abort(grpc.StatusCode.UNKNOWN, error.message)
     raise AssertionError("abort() of gRPC always raises")

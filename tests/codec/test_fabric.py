@@ -108,6 +108,8 @@ FAULTS: list[tuple[str, Edit, str]] = [
     ("port twice", lambda d: d["switches"][0]["ports"][1].update(port=1), "switch s1: port 1 is used twice"),
     ("port range", lambda d: d["switches"][0]["ports"][0].update(port=510), "port 510: out of range, 1 to 503"),
     ("port zero", lambda d: d["switches"][0]["ports"][0].update(port=0), "port 0: out of range, 1 to 503"),
+    ("plane range", lambda d: (d["gpus"][0]["ports"][1].update(plane=256), d["switches"][1].update(plane=256)),
+     "plane 256 is out of range, 0 to 255"),
     ("role", lambda d: d["switches"][0]["ports"][0].update(role="edge"), "'edge' is unknown; choose endpoint or"),
     ("mode", lambda d: d["switches"][0]["ports"][0].update(mode="auto"), "'auto' is unknown; choose open or managed"),
     ("peer gpu", lambda d: d["switches"][0]["ports"][0].update(peer="s2"), "peer 's2' is not a GPU of this fabric"),

@@ -139,3 +139,8 @@ def test_noise_never_passes(noise: bytes) -> None:
     for parse in (frames.parse_link, frames.parse_lsu):
         with pytest.raises(FrameError):
             parse(view)
+
+
+def test_oefh_that_is_cut_off() -> None:
+    with pytest.raises(FrameError, match="truncated"):
+        frames.parse_oefh(memoryview(GOOD[12:17]))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from pyroute2 import netns
+from scapy.packet import Packet
 
+from codec.scapy_layers import Link
 from endpoint import EndpointOptions, Gpu
 
 FAST = EndpointOptions(timeout_s=2.0, linger_s=0.0)
@@ -28,6 +31,29 @@ def add_cable(a: str, b: str) -> None:
         subprocess.run(["ethtool", "-K", iface, "tx", "off", "gso", "off", "tso", "off", "gro", "off"], check=True,
                        stdout=subprocess.DEVNULL)  # fmt: skip
         ip(f"link set {iface} up")
+
+
+class Wire:
+    """The other end of the GPU's cable, in the hands of a test."""
+
+    def __init__(self, iface: str) -> None:
+        self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        self.socket.setsockopt(263, 23, 1)
+        self.socket.bind((iface, 3))
+
+    def send(self, packet: Packet | bytes) -> None:
+        self.socket.send(bytes(packet))
+
+    def receive(self, timeout_s: float = 2.0) -> Packet:
+        self.socket.settimeout(timeout_s)
+        return Link(self.socket.recv(9000))
+
+    def silent(self) -> bool:
+        try:
+            self.receive(0.1)
+        except TimeoutError:
+            return True
+        return False
 
 
 @pytest.fixture

@@ -23,8 +23,7 @@ from endpoint.traffic import patterns
 from endpoint.traffic.patterns import Parameters, Run
 from endpoint.traffic.progress import Progress
 from endpoint.traffic.report import Report
-from tests.endpoint.conftest import add_cable
-from tests.endpoint.test_gpu import Wire
+from tests.endpoint.conftest import Wire, add_cable
 
 Maker = Callable[..., Gpu]
 OPTIONS = EndpointOptions(timeout_s=30, first_rto_s=0.02, min_rto_s=0.01, max_rto_s=0.1, window=32, linger_s=0.3)

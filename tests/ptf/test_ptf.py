@@ -129,3 +129,20 @@ def _content(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:
         return b""  # the process has ended
+
+
+def test_the_documented_test_runs(tmp_path: Path) -> None:
+    """The example of docs/packet-tests.md, in a folder of its own as the page says."""
+    (example,) = re.findall(r"```python\n(.*?)```", (REPOSITORY / "docs" / "packet-tests.md").read_text(), re.DOTALL)
+    folder = tmp_path / "my_tests"
+    folder.mkdir()
+    (folder / "moves.py").write_text(example)
+    done = run(tmp_path, "--tests", str(folder))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 of 1 ran, passed" in done.stdout
+
+
+def test_every_file_of_tests_is_documented() -> None:
+    text = (REPOSITORY / "docs" / "packet-tests.md").read_text()
+    for path in (REPOSITORY / "ptf_tests" / "cases").glob("*.py"):
+        assert path.name in text

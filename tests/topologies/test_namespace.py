@@ -90,7 +90,10 @@ def test_signals_reach_the_body_and_nothing_stays(number: int, status: int) -> N
     nap = unique_nap()
     process = start("wait", nap)
     read_start(process)
-    assert sleepers(nap)
+    deadline = time.monotonic() + 3
+    while not sleepers(nap):
+        assert time.monotonic() < deadline, "what the body starts is visible from outside"
+        time.sleep(0.02)
     process.send_signal(number)
     assert process.wait(10) == status
     assert_gone(nap)

@@ -207,9 +207,8 @@ class Arguments(Types):
         elif isinstance(ref, ast.StackTypeRef) and isinstance(actual, ty.Stack):
             self.infer(ref.element, actual.element, bound, loc)
         elif isinstance(ref, ast.TupleTypeRef) and isinstance(actual, ty.Struct) and actual.kind == "tuple":
-            if len(actual.fields) == len(ref.args):
-                for sub, arg in zip(ref.args, actual.fields.values(), strict=True):
-                    self.infer(sub, arg, bound, loc)
+            for sub, arg in zip(ref.args, actual.fields.values(), strict=False):
+                self.infer(sub, arg, bound, loc)
 
     def type_of(self, operand: Operand) -> ty.Type:
         """Give the type that an operand has by itself; a list whose items have types is a tuple."""
@@ -226,7 +225,7 @@ class Arguments(Types):
         loc: Loc,
         parent: Scope,
     ) -> Scope:
-        """Bind a generic declaration's type parameters, given or inferred from the arguments, in a scope of their own."""
+        """Bind a generic declaration's type parameters, given or inferred from the arguments, in a new scope."""
         if not decl.type_params:
             if type_args:
                 self.fail(loc, f"'{decl.name}' takes no type arguments")

@@ -16,6 +16,7 @@ from p4switch.frontend.errors import ErrorList, Failure
 from p4switch.ir import Loc
 
 MAX_INLINE = 64  # nested calls; P4 has no recursion, so deeper ones are a mistake
+MAX_CALLS = 20_000  # inlined calls in all: functions that call others twice, which call others twice, multiply
 
 
 class ElaboratorBase:
@@ -32,6 +33,7 @@ class ElaboratorBase:
         self.names = Names()
         self.objects = Objects()
         self.active: list[ast.Decl] = []
+        self.calls = 0
         self.elaborated: set[int] = set()  # ids of the declarations whose bodies were checked
         self.dead = False  # whether what is elaborated now is only checked and never runs
 
@@ -52,6 +54,18 @@ class ElaboratorBase:
         """Report what p4switch cannot run; it does not matter in code that never runs, nor to P4Info alone."""
         if not self.dead and not self.control_plane_only:
             self.errors.error(loc, message, hint)
+
+    def count_call(self, what: str, loc: Loc) -> None:
+        """Bound the depth and the number of inlined calls."""
+        self.calls += 1
+        if len(self.active) >= MAX_INLINE:
+            self.fail(loc, f"{what} is nested more than {MAX_INLINE} calls deep")
+        if self.calls > MAX_CALLS:
+            self.fail(
+                loc,
+                f"the program inlines more than {MAX_CALLS} calls",
+                "functions that call others several times multiply",
+            )
 
     # -------------------------------------------------------------------------------------------------- statements
 

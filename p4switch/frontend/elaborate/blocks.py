@@ -6,7 +6,6 @@ from p4switch import ir
 from p4switch.frontend import ast
 from p4switch.frontend import types as ty
 from p4switch.frontend.elaborate.arguments import Passed
-from p4switch.frontend.elaborate.base import MAX_INLINE
 from p4switch.frontend.elaborate.objects import NOT_IDENTIFIED, annotation, control_plane_name, text_of
 from p4switch.frontend.elaborate.scope import Frame, Scope
 from p4switch.frontend.elaborate.tables import MATCH_KINDS, Tables
@@ -271,8 +270,7 @@ class Blocks(Tables):
             self.fail(loc, f"package '{block.name}' cannot be applied")
         if any(d is decl for d in self.active):
             self.fail(loc, f"'{decl.name}' applies itself", "P4 has no recursion")
-        if len(self.active) >= MAX_INLINE:
-            self.fail(loc, f"calls nested more than {MAX_INLINE} deep")
+        self.count_call(f"'{decl.name}'", loc)
         kind = "parser" if isinstance(decl, ast.ParserDecl) else "control"
         if kind != self.frame.kind:
             where = f"{self.frame.kind} '{self.frame.name}'"
@@ -339,7 +337,7 @@ class Blocks(Tables):
             if writable and isinstance(value, Value) and value.type is not own.type:
                 self.fail(
                     entry.loc,
-                    f"{param.direction} parameter '{param.name}' needs a variable of type {own.type}, found {value.what}",
+                    f"{param.direction} parameter '{param.name}' needs a {own.type} variable, found {value.what}",
                 )
             if param.direction != "out" and value is not None:
                 self.store(own, self.convert(value, own.type, entry.loc), loc)

@@ -6,7 +6,7 @@ from p4switch import ir
 from p4switch.frontend import ast
 from p4switch.frontend import types as ty
 from p4switch.frontend.elaborate.arguments import Passed
-from p4switch.frontend.elaborate.base import MAX_INLINE, const
+from p4switch.frontend.elaborate.base import const
 from p4switch.frontend.elaborate.externs import Externs
 from p4switch.frontend.elaborate.scope import Frame, Scope
 from p4switch.frontend.elaborate.values import (
@@ -91,8 +91,7 @@ class Calls(Externs):
         """Elaborate a body in place of its call, with copy-in, copy-out and early returns."""
         if any(d is decl for d in self.active):
             self.fail(loc, f"{kind} '{decl.name}' calls itself", "P4 has no recursion")
-        if len(self.active) >= MAX_INLINE:
-            self.fail(loc, f"calls nested more than {MAX_INLINE} deep")
+        self.count_call(f"{kind} '{decl.name}'", loc)
         self.elaborated.add(id(decl))
         inner = Scope(scope)
         copies = self.bind(passed, scope, inner.names, by_reference)

@@ -360,7 +360,7 @@ class Expressions(Operators):
         return Value(result, ir.Slice(result.ir, base.expr, hi, lo), base.lvalue, base.readonly)
 
     def part_select(self, node: ast.PartExpr) -> Operand:
-        """base[low +: width]: a slice whose lower bound may be known at run time only; then it cannot be assigned to."""
+        """base[low +: width]: a slice whose lower bound may be a run-time value; then it is no lvalue."""
         width = self.constant_int(node.width, "the slice's width")
         mark = len(self.out)
         low = self.expr(node.low)

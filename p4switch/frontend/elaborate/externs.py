@@ -148,7 +148,7 @@ class Externs(Arguments):
             if value.type is not kind and not (isinstance(value.type, ty.SerEnum) and value.type.base is kind):
                 self.fail(
                     entry.loc,
-                    f"{entry.param.direction} parameter '{entry.param.name}' needs a {kind} variable, found {value.what}",
+                    f"parameter '{entry.param.name}' needs a variable of type {kind}, found {value.what}",
                 )
             return value.expr
         if isinstance(value, IntVal) and kind in (ty.UNKNOWN, ty.INT):

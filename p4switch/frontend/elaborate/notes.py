@@ -93,10 +93,10 @@ def number_of(annotations: tuple[ast.Annotation, ...], name: str) -> int | None:
 def field_ids(owners: list[tuple[ast.Annotation, ...]]) -> list[int]:
     """Number the fields of one object: @id(N) first, the others count up from 1 around those."""
     chosen: list[int | None] = []
-    for annotations in owners:
-        number = number_of(annotations, "id")
+    for owner in owners:
+        number = number_of(owner, "id")
         if number is not None:
-            found = annotation(annotations, "id")
+            found = annotation(owner, "id")
             assert found is not None
             if number <= 0:
                 raise Failure(found.loc, f"@id({number}) is not a valid id", "ids are positive")

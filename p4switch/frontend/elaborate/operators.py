@@ -189,7 +189,8 @@ class Operators(ElaboratorBase):
             if isinstance(base, ty.Bits) and isinstance(goal, ty.Bits):
                 if base.width == goal.width or base.signed == goal.signed:
                     return self.cast_bits(operand.expr, target)
-                hint = f"change the width first, then the sign: ({target})({'int' if base.signed else 'bit'}<{goal.width}>)..."
+                middle = ty.bits(goal.width, base.signed)
+                hint = f"change the width first, then the sign: ({target})({middle})..."
                 self.fail(loc, f"cannot cast {source} to {target} in one step", hint)
             if (base is ty.BOOL and goal is ty.bits(1)) or (goal is ty.BOOL and base is ty.bits(1)):
                 if operand.constant is not None:

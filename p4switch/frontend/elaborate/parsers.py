@@ -124,7 +124,6 @@ class Parsers(Blocks):
             if len(self.out) != mark:
                 found = self.keep_order(found, mark, node.loc)
             for part in self.subject_parts(operand):
-                part = self.decay(part) if isinstance(part.type, ty.NewType) else part
                 kind = ty.underlying(part.type)
                 if not (isinstance(kind, ty.Bits | ty.Enum) or kind in (ty.BOOL, ty.ERROR, ty.UNKNOWN)):
                     hint = (

@@ -32,8 +32,8 @@ from p4switch.frontend.elaborate.values import (
     Value,
 )
 from p4switch.frontend.errors import ErrorList, Failure
-from p4switch.frontend.parser.expressions import unquote
 from p4switch.frontend.identity import identify
+from p4switch.frontend.parser.expressions import unquote
 from p4switch.ir import Loc
 
 # V1Switch's parameters, in order: name of the IR block and roots of its parameters.
@@ -45,7 +45,6 @@ _BLOCKS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("compute", ("hdr", "meta")),
     ("deparser", ("packet", "hdr")),
 )
-_ORIGIN = Loc("", 0, 0)
 _PACKAGE_FIELDS = ("name", "version", "organization", "contact", "url", "arch")
 # Objects for which p4c writes type_info, even if it stays empty.
 _WITH_TYPES = ("table", "controller_header")
@@ -60,6 +59,7 @@ class Elaborator(Parsers):
         self.digest_names = {}
         self.direct_meter_targets = {}
         self.owners = {}
+        self.source = ""
         self.main: BlockVal | None = None
         self.blocks: dict[str, ir.ParserBlock | ir.ControlBlock] = {}
         self.roots: dict[str, Value] = {}
@@ -67,6 +67,7 @@ class Elaborator(Parsers):
 
     def run(self, program: ast.Program, source: str, files: tuple[str, ...]) -> ir.Program | None:
         """Elaborate; None when there are errors, which are in `errors` then."""
+        self.source = source
         self.reserve_names(program)
         for i, decl in enumerate(program.declarations):
             self.objects.position, self.objects.loc = (GLOBAL, i), decl.loc
@@ -91,7 +92,8 @@ class Elaborator(Parsers):
             for member in members:
                 if isinstance(member, ast.ActionDecl):
                     for param in member.params:
-                        self.names.reserve(param.name)
+                        if not param.direction:
+                            self.names.reserve(param.name)
 
     # ------------------------------------------------------------------------------------------- global declarations
 
@@ -146,9 +148,9 @@ class Elaborator(Parsers):
 
     def declare_open(self, decl: ast.ExternDecl | ast.ParserDecl | ast.ControlDecl | ast.PackageDecl) -> None:
         known = self.globals.names.get(decl.name)
-        if isinstance(decl, ast.ExternDecl) and isinstance(known, TypeVal) and isinstance(known.decl, ast.ExternDecl):
-            if not known.decl.methods:  # declared ahead
-                del self.globals.names[decl.name]
+        ahead = isinstance(known, TypeVal) and isinstance(known.decl, ast.ExternDecl) and not known.decl.methods
+        if ahead and isinstance(decl, ast.ExternDecl):
+            del self.globals.names[decl.name]
         if not decl.type_params:
             self.declare(decl.name, TypeVal(self.specialize(decl, (), decl.loc), decl), decl.loc)
         else:
@@ -182,7 +184,7 @@ class Elaborator(Parsers):
             loc = next(d.loc for d in program.declarations if d.name == "main")
             self.fail(loc, f"'main' is {known.what}, it must be a package", "write V1Switch(...) main;")
         if known is None:
-            last = program.declarations[-1].loc if program.declarations else _ORIGIN
+            last = program.declarations[-1].loc if program.declarations else Loc(self.source, 1, 1)
             self.fail(last, "the program has no 'main'", "end it with V1Switch(...) main;")
 
     def elaborate_main(self) -> None:

@@ -327,7 +327,7 @@ class Statements(Calls):
             self.emit(ir.Scope(node.loc, leave, tuple(unrolled)))
 
     def for_range(self, node: ast.ForInStmt, variable: Value, bounds: ast.RangeExpr) -> None:
-        """for (x in lo..hi): both bounds are evaluated once; a range whose lower bound is above the upper one is empty."""
+        """for (x in lo..hi): both bounds are evaluated once; the range is empty if lo > hi."""
         kind = variable.type
         low = self.typed(bounds.lo, kind)
         high = self.snapshot(self.typed(bounds.hi, kind), node.loc)

@@ -64,7 +64,7 @@ class Tables(KeyNames):
         return ir_name
 
     def mention_action(self, action: ActionVal) -> None:
-        """Note an action that a control calls directly: P4Info lists it, without parameters, though no table runs it."""
+        """Note an action that a control calls: P4Info lists it, without parameters, though no table runs it."""
         key = (id(action.decl), id(action.scope))
         if self.dead or self.frame.kind != "control" or key in self._actions or key in self._called:
             return
@@ -314,7 +314,7 @@ class Tables(KeyNames):
         return None
 
     def property_object(self, given: ast.Property, table: str) -> Operand:
-        """Evaluate an object-valued property; Type(...) makes an instance that takes the property's place as its name."""
+        """Evaluate an object-valued property; Type(...) makes an instance named by the property."""
         self.anonymous_name = (f"{table}.{given.name}", given.annotations)
         try:
             return self.expr(given.value)

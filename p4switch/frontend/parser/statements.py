@@ -23,7 +23,7 @@ _ASSIGNMENTS = {
 
 
 class StatementParser(ExpressionParser):
-    """Parses statements of controls, actions, functions and parser states alike; the elaborator knows what may stand where."""
+    """Parses statements of all places alike; the elaborator knows what may stand where."""
 
     def block(self, annotations: tuple[ast.Annotation, ...] = ()) -> ast.BlockStmt:
         loc = self.loc()
@@ -129,7 +129,7 @@ class StatementParser(ExpressionParser):
 
     def starts_declaration(self) -> bool:
         if self.at_type():
-            if self.kind != "ID" and self.kind != ".":
+            if self.kind not in ("ID", "."):
                 return True
             # Type.apply(...) is a call; Type name, Type(...) name and Type<...> name are declarations.
             index = self.index + (1 if self.kind == "." else 0)

@@ -1,6 +1,7 @@
 """Every kind of mistake, with the exact message that it gives: golden/NAME.p4 with golden/NAME.txt.
 
-To accept changed messages after reading them: P4SWITCH_UPDATE_GOLDEN=1 pytest tests/p4switch/frontend/test_golden_errors.py
+To accept changed messages after reading them: P4SWITCH_UPDATE_GOLDEN=1 pytest
+tests/p4switch/frontend/test_golden_errors.py
 """
 
 from __future__ import annotations

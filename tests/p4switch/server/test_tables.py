@@ -8,10 +8,10 @@ from typing import Any
 
 import grpc
 import pytest
-from finsy.proto import p4r
+from finsy.proto import p4r, p4r_grpc
 
-from p4switch.server import status
-from tests.p4switch.server.client import Client, WriteFailed, between, details, exact, lpm, octets, optional, ternary
+from p4switch.server import P4RuntimeServer, status
+from tests.p4switch.server.client import Client, WriteFailed, between, details, exact, lpm, optional, ternary
 
 Build = Callable[[Client], p4r.TableEntry]
 
@@ -296,7 +296,16 @@ def test_const_entries(client: Client) -> None:
     assert failure(lambda: client.delete(table_entry=first)).canonical_code == status.PERMISSION_DENIED
     assert failure(lambda: client.modify(table_entry=first)).canonical_code == status.PERMISSION_DENIED
     first.ClearField("action")
-    client.modify(table_entry=first)  # changes nothing, which is allowed
+    first.counter_data.packet_count = 5
+    client.modify(table_entry=first)  # direct resources alone may be changed
+    query = client.entry("const_table", counter_data=p4r.CounterData())
+    counts = {entry.priority: entry.counter_data.packet_count for entry in client.read(table_entry=query)}
+    assert counts == {first.priority: 5, second.priority: 0}
+    second.is_const = False
+    assert failure(lambda: client.insert(table_entry=second)).canonical_code == status.PERMISSION_DENIED
+    direct = p4r.DirectCounterEntry(table_entry=first, data=p4r.CounterData(packet_count=6))
+    client.modify(direct_counter_entry=direct)
+    assert client.read(direct_counter_entry=direct)[0].data.packet_count == 6
 
 
 # ----------------------------------------------------------------------------------------------------------- reads
@@ -432,4 +441,15 @@ def test_ten_thousand_entries(client: Client) -> None:
     with pytest.raises(WriteFailed) as caught:
         client.write(*updates[:2_000])
     assert all(error.canonical_code == status.ALREADY_EXISTS for error in caught.value.errors)
-    assert octets(1) == b"\x01"
+
+
+def test_errors_of_a_batch_fit_a_client_with_default_limits(server: P4RuntimeServer, client: Client) -> None:
+    wrong = client.entry("lpm_table", lpm(1, 0, 0), action=client.action("NoAction"))
+    request = client.write_request(*[update(p4r.Update.INSERT, wrong) for _ in range(100)])
+    with grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel, pytest.raises(grpc.RpcError) as caught:
+        p4r_grpc.P4RuntimeStub(channel).Write(request)
+    assert caught.value.code() == grpc.StatusCode.UNKNOWN
+    assert "prefix length 0" in str(caught.value.details())
+    errors = details(caught.value)
+    assert [error.canonical_code for error in errors] == [status.INVALID_ARGUMENT] * 100
+    assert "prefix length 0" in errors[0].message and errors[99].message == ""

@@ -76,6 +76,7 @@ control Features(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     register<bit<192>>(4) wide;
     meter(4, MeterType.packets) police;
     direct_counter(CounterType.packets_and_bytes) exact_hits;
+    direct_counter(CounterType.packets) const_hits;
     direct_meter<bit<2>>(MeterType.bytes) ternary_rate;
 
     action forward(bit<9> port) {
@@ -148,6 +149,7 @@ control Features(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             0x88A8: deny();
         }
         default_action = NoAction();
+        counters = const_hits;
     }
     table keyless_table {
         actions = { learn; NoAction; }

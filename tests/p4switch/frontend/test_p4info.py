@@ -1,0 +1,32 @@
+"""P4Info: p4info/NAME.p4 gives exactly p4info/NAME.txtpb, which p4c-bm2-ss 1.2.4.8 writes for the same program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from p4switch.frontend import compile_p4
+from p4switch.frontend.identity import jenkins_one_at_a_time
+from p4switch.p4info import p4info_of, text_of
+
+PROGRAMS = sorted((Path(__file__).parent / "p4info").glob("*.p4"))
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.stem)
+def test_same_as_p4c(program: Path) -> None:
+    assert text_of(p4info_of(compile_p4(program))) == program.with_suffix(".txtpb").read_text()
+
+
+def test_there_are_programs() -> None:
+    assert len(PROGRAMS) >= 4
+
+
+def test_hash() -> None:
+    # The id that every P4 programmer has seen: NoAction is 21257015 = 0x01445b37.
+    assert jenkins_one_at_a_time(b"NoAction") & 0xFFFFFF == 0x445B37
+
+
+def test_two_runs_agree() -> None:
+    first, second = (text_of(p4info_of(compile_p4(PROGRAMS[0]))) for _ in range(2))
+    assert first == second

@@ -1,0 +1,157 @@
+"""Bad input gives located errors: never a traceback, never without end."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from p4switch.frontend import CompileError, compile_p4
+from tests.p4switch.frontend.programs import source
+
+PROGRAMS = sorted(Path(__file__).parent.glob("p4info/*.p4")) + sorted(Path(__file__).parent.glob("golden/*.p4"))
+_PIECE = re.compile(r'[A-Za-z_]\w*|\d\w*|\s+|"[^"\n]*"|.', re.DOTALL)
+_NOISE = (
+    *("bit", "int", "if", "else", "{", "}", "(", ")", ";", ",", "<", ">", "[", "]", ".", "+", "-", "++", "&&", "||"),
+    *("=", "==", "1", "0", "8w5", "4s3", "true", "false", "header", "struct", "table", "action", "state", "in"),
+    *("transition", "select", "apply", "inout", "out", "error", "default", "_", "...", "{#}", "&", "&&&", ".."),
+    *(":", "?", "!", "~", "exact", "lpm", "switch", "return", "exit", "for"),
+)
+
+
+def mutate(text: str, chance: random.Random) -> str:
+    """Delete, insert, replace, swap or repeat a few tokens."""
+    pieces = _PIECE.findall(text)
+    for _ in range(chance.choice([1, 1, 2, 4])):
+        i = chance.randrange(len(pieces))
+        way = chance.randrange(5)
+        if way == 0 and len(pieces) > 1:
+            del pieces[i]
+        elif way == 1:
+            pieces.insert(i, chance.choice(_NOISE))
+        elif way == 2:
+            pieces[i] = chance.choice(_NOISE)
+        elif way == 3:
+            j = chance.randrange(len(pieces))
+            pieces[i], pieces[j] = pieces[j], pieces[i]
+        else:
+            pieces[i:i] = pieces[i : i + chance.randrange(20)]
+    return "".join(pieces)
+
+
+def compile_text(path: Path, text: str) -> None:
+    """Compile; every error must have a place and a text."""
+    path.write_text(text)
+    try:
+        compile_p4(path)
+    except CompileError as error:
+        assert str(error)
+        for diagnostic in error.diagnostics:
+            assert diagnostic.message
+            assert diagnostic.loc.file
+            assert diagnostic.loc.line >= 1
+            assert diagnostic.loc.column >= 1
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_mutated_programs(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    for _ in range(40):
+        compile_text(tmp_path / "mutated.p4", mutate(chance.choice(PROGRAMS).read_text(), chance))
+
+
+@pytest.mark.parametrize("depth", [100, 1_000, 20_000])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        "({})",
+        "-{}",
+        "~{}",
+        "{} + 1",
+        "1 + {}",
+        "{} ++ 8w1",
+        "(bit<8>){}",
+        "meta.flag ? {} : 1",
+        "f({})",
+        "{{ {} }}",
+        "{}[7:0]",
+    ],
+)
+def test_deep_expressions(tmp_path: Path, shape: str, depth: int) -> None:
+    before, after = shape.format("\0").split("\0")
+    text = source(
+        declarations="bit<8> f(in bit<8> x) { return x; }", apply=f"meta.m = {before * depth}hdr.h.a{after * depth};"
+    )
+    start = time.monotonic()
+    compile_text(tmp_path / "deep.p4", text)
+    assert time.monotonic() - start < 30
+
+
+@pytest.mark.parametrize("depth", [100, 5_000])
+@pytest.mark.parametrize(
+    ("before", "inside", "after"),
+    [
+        ("if (meta.flag) {", "meta.m = 1;", "}"),
+        ("if (meta.flag) { meta.m = 1; } else ", "{ }", ""),
+        ("{", "meta.m = 1;", "}"),
+        ("switch (hdr.h.a) { 1: {", "meta.m = 1;", "} }"),
+        ("for (bit<8> i in 8w0..8w1) {", "meta.m = 1;", "}"),
+        ("tuple<", "bit<8>", "> x;"),
+    ],
+)
+def test_deep_statements(tmp_path: Path, before: str, inside: str, after: str, depth: int) -> None:
+    compile_text(tmp_path / "deep.p4", source(apply=before * depth + inside + after * depth))
+
+
+@pytest.mark.parametrize(
+    "apply",
+    [
+        "meta.m = (bit<8>)(1 << 1000000000);",
+        "meta.m = (bit<8>)((1 << 500000) * (1 << 700000));",
+        "bit<1000000000> x = 1;",
+        "bit<(1 << 40)> x;",
+        "h_t[1000000000] x;",
+        "meta.m = 8w" + "9" * 10_000 + ";",
+        "meta.m = " + "9" * 10_000 + ";",
+        "meta.m = hdr.h.a << 0xFFFFFFFFFFFFFFFFFFFFFFFF;",
+    ],
+)
+def test_huge_numbers(tmp_path: Path, apply: str) -> None:
+    start = time.monotonic()
+    compile_text(tmp_path / "huge.p4", source(apply=apply))
+    assert time.monotonic() - start < 10
+
+
+def test_calls_that_multiply(tmp_path: Path) -> None:
+    """Twenty functions that each call the one before twice would be a million copies of the first."""
+    functions = "bit<8> f0(in bit<8> x) { return x + 1; }\n" + "\n".join(
+        f"bit<8> f{i}(in bit<8> x) {{ return f{i - 1}(x) + f{i - 1}(x + 1); }}" for i in range(1, 40)
+    )
+    start = time.monotonic()
+    compile_text(tmp_path / "many.p4", source(declarations=functions, apply="meta.m = f39(hdr.h.a);"))
+    assert time.monotonic() - start < 60
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\xff\xfe\x00", b"\x00" * 100, b"#", b"\\", b"/*", b'"', b"@", b"#define", b"#if", b"#if (", b"#include"],
+)
+def test_odd_files(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "odd.p4"
+    path.write_bytes(content)
+    with pytest.raises(CompileError) as caught:
+        compile_p4(path)
+    assert str(caught.value)
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(CompileError, match="cannot read"):
+        compile_p4(tmp_path / "none.p4")
+
+
+def test_directory_in_place_of_a_file(tmp_path: Path) -> None:
+    with pytest.raises(CompileError, match="cannot read"):
+        compile_p4(tmp_path)
