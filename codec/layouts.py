@@ -189,6 +189,24 @@ LINK_INIT: Final = Layout(
     ),
 )
 
+PROBE_CREDITS: Final = Layout(
+    "probe_credits_t",
+    (
+        Field("own_epoch", 32),
+        Field("peer_epoch", 32),
+        Field("session", 16),
+        Field("zero", 16),
+        Field("sender_credits_consumed", 192, parts=VC_COUNT),
+        Field("sender_credits_freed", 192, parts=VC_COUNT),
+        Field("sender_credit_limit", 192, parts=VC_COUNT),
+        Field("sender_credits_used_watermark", 192, parts=VC_COUNT),
+        Field("receiver_credits_consumed", 192, parts=VC_COUNT),
+        Field("receiver_credits_freed", 192, parts=VC_COUNT),
+        Field("receiver_credits_in_use", 192, parts=VC_COUNT),
+        Field("held_frames", 192, parts=VC_COUNT),
+    ),
+)
+
 CREDIT_UPDATE: Final = Layout(
     "credit_update_t",
     (
@@ -210,7 +228,7 @@ NOTICE: Final = Layout(
 )
 
 LAYOUTS: Final[tuple[Layout, ...]] = (
-    LINK, OEFH, LSU, TMA, EVENT, PROBE, LINK_INIT, CREDIT_UPDATE, LLR_CONTROL, NOTICE,
+    LINK, OEFH, LSU, TMA, EVENT, PROBE, PROBE_CREDITS, LINK_INIT, CREDIT_UPDATE, LLR_CONTROL, NOTICE,
 )  # fmt: skip
 
 BODY_OF_KIND: Final[Mapping[Kind, Layout]] = {

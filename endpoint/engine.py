@@ -10,6 +10,7 @@ interrupted (Ctrl-C) leaves neither held.
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import threading
@@ -20,9 +21,11 @@ from typing import Any, Final
 
 from codec.constants import MAX_GPU_ID, LsuOpcode, Next, Vc
 from codec.frames import Buffer, FrameError, parse_lsu
+from endpoint.congestion import requests_per_destination
 from endpoint.errors import ClosedError
 from endpoint.initiator import Initiator
 from endpoint.link import LinkLayer
+from endpoint.managed_link import LinkProfile
 from endpoint.memory import Region
 from endpoint.port import Port
 from endpoint.target import Target
@@ -58,8 +61,10 @@ class Engine:
         links: Mapping[int, LinkLayer],
         target: Target,
         counters: Counter[str],
+        profile: LinkProfile,
     ) -> None:
         self._id = gpu_id
+        self._profile = profile
         self._ports = dict(ports)
         self._links = dict(links)
         self._target = target
@@ -91,7 +96,10 @@ class Engine:
     def transmit(self, plane: int, packet: bytes) -> None:
         """Send a packet on a plane. Called under the lock."""
         self._links[plane].send(packet)
-        port = self._ports[plane]
+        self._watch(self._ports[plane])
+
+    def _watch(self, port: Port) -> None:
+        """Learn when the interface takes frames again, if some wait for it."""
         if port.backlogged:
             self._epoll.modify(port.fileno(), select.EPOLLIN | select.EPOLLOUT)
 
@@ -194,9 +202,9 @@ class Engine:
                 self._let_callers_in()
                 with self.lock:
                     now = time.monotonic()
-                    due = self._initiator.expire(now)
+                    due = min(now + _TICK_S, self._poll_links(now), self._initiator.expire(now) or math.inf)
                     self._wake_waiting()
-                timeout = 0 if again else _TICK_S if due is None else min(_TICK_S, max(0.0, due - now))
+                timeout = 0 if again else max(0.0, due - now)
         except BaseException as error:  # whatever it is, callers must learn of it instead of waiting for ever
             with self.lock:
                 self._fail(error)
@@ -217,12 +225,22 @@ class Engine:
                 break
             packet = link.receive(frame)
             if packet is not None:
-                response = self._deliver(packet)
-                if response is not None:
-                    link.send(response)
-        if port.backlogged:
-            self._epoll.modify(descriptor, select.EPOLLIN | select.EPOLLOUT)
+                link.respond(self._deliver(packet))
+        self._watch(port)
         return more
+
+    def _poll_links(self, now: float) -> float:
+        """Let every link do what the time asks for; return when the next one will be due."""
+        due = math.inf
+        for port, link in self._polled.values():
+            due = min(due, link.poll(now) or math.inf)
+            self._watch(port)
+        limits = [link.credit_limit for link in self._links.values() if link.is_up]
+        credited = [limit for limit in limits if limit is not None]
+        self._initiator.limit_per_destination(
+            None if len(credited) < len(limits) else requests_per_destination(credited, self._profile)
+        )
+        return due
 
     def _deliver(self, packet: memoryview) -> bytes | None:
         """Act on a packet that a link layer accepted; return the response, or None."""

@@ -32,6 +32,16 @@ class Place:
     gpu: GpuNode
     incarnation: int
 
+    @property
+    def managed_planes(self) -> frozenset[int]:
+        """The planes on which the switch's port is managed."""
+        return frozenset(
+            port.plane
+            for port in self.gpu.ports
+            if port.switch is not None
+            and any(p.port == port.switch_port and p.mode == "managed" for p in self.fabric.switch(port.switch).ports)
+        )
+
 
 def place_from_environment(environment: Mapping[str, str] = os.environ) -> Place:
     """Return the place that the environment gives this process, and count the start.

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -30,7 +30,8 @@ from endpoint.engine import Engine, Operation
 from endpoint.environment import place_from_environment
 from endpoint.errors import ConfigurationError
 from endpoint.initiator import Initiator
-from endpoint.link import OpenLink
+from endpoint.link import LinkLayer, OpenLink
+from endpoint.managed_link import ManagedLink
 from endpoint.memory import MAX_KEY, Memory, Region
 from endpoint.options import EndpointOptions
 from endpoint.paths import Paths
@@ -53,8 +54,9 @@ class Gpu:
     """One GPU, with a port per plane.
 
     `gpu_id` is its endpoint id (0 to 0xEFF), `ports` the interface of each plane, `peers` the ids of the other GPUs
-    that it shares barriers with. `incarnation` must be higher at each start of the same GPU on a running fabric:
-    peers drop what an earlier start sent. Raises ConfigurationError and PortError.
+    that it shares barriers with, `managed` the planes whose links are brought up and have credits. `incarnation` must
+    be higher at each start of the same GPU on a running fabric: peers drop what an earlier start sent. Raises
+    ConfigurationError and PortError.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Gpu:
         ports: Mapping[int, str],
         *,
         peers: Iterable[int] = (),
+        managed: Container[int] = (),
         incarnation: int = 1,
         options: EndpointOptions = EndpointOptions(),  # noqa: B008  (frozen)
     ) -> None:
@@ -87,9 +90,14 @@ class Gpu:
             for plane, iface in sorted(ports.items()):
                 self._ports[plane] = Port(iface, options.receive_buffer, self._port_counters[plane])
                 undo.callback(self._ports[plane].close)
-            links = {plane: OpenLink(port, self._port_counters[plane]) for plane, port in self._ports.items()}
+            self._links: dict[int, LinkLayer] = {
+                plane: ManagedLink(port, self._port_counters[plane], options.link)
+                if plane in managed
+                else OpenLink(port, self._port_counters[plane])
+                for plane, port in self._ports.items()
+            }
             target = Target(gpu_id, self._memory, self._counters)
-            self._engine = Engine(gpu_id, self._ports, links, target, self._counters)
+            self._engine = Engine(gpu_id, self._ports, self._links, target, self._counters, options.link)
             self._barrier = Barrier(
                 gpu_id,
                 self._ranks,
@@ -99,7 +107,7 @@ class Gpu:
                 ).result(),
                 self._engine.wait_written,
             )
-            paths = Paths(gpu_id, ports)
+            paths = Paths(gpu_id, ports, lambda plane: self._links[plane].is_up)
             self._engine.start(Initiator(gpu_id, incarnation, paths, self._engine.transmit, self._counters, options))
             undo.pop_all()
 
@@ -112,6 +120,7 @@ class Gpu:
             place.gpu.id,
             {port.plane: port.iface for port in place.gpu.ports},
             peers=[gpu.id for gpu in place.fabric.tenant_gpus(place.gpu.tenant)],
+            managed=place.managed_planes,
             incarnation=place.incarnation,
             options=options,
         )

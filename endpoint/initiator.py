@@ -13,6 +13,7 @@ from typing import Final
 
 from codec.constants import LSU_STATUS_ECN_ECHO, REQUEST_WINDOW, LsuOpcode, Vc
 from codec.frames import Buffer, Lsu, end_to_end_seed, lsu_packet, oefh
+from endpoint.congestion import CongestionWindow
 from endpoint.errors import REFUSALS, AccessRefused, LsuTimeout
 from endpoint.options import EndpointOptions
 from endpoint.paths import Paths
@@ -72,6 +73,7 @@ class _Destination:
         "backed_off",
         "burst",
         "burst_end",
+        "congestion",
         "dst",
         "next",
         "oldest",
@@ -83,7 +85,8 @@ class _Destination:
         "wanted",
     )
 
-    def __init__(self, dst: int, first: int, seed: int, rto: float) -> None:
+    def __init__(self, dst: int, first: int, seed: int, rto: float, most: int) -> None:
+        self.congestion = CongestionWindow(most)
         self.dst = dst
         self.seed = seed
         self.next = first
@@ -132,6 +135,7 @@ class Initiator:
         self._counters = counters
         self._options = options
         self._first = first_request
+        self._most = options.window
         self._destinations: dict[int, _Destination] = {}
         self._timers: list[tuple[float, int, _Destination, _Request]] = []
         self._timer_serial = 0
@@ -142,11 +146,19 @@ class Initiator:
         """Tell whether a request to `dst` may be submitted now."""
         d = self._destinations.get(dst)
         return d is None or (
-            len(d.unfinished) < self._options.window and d.next - d.oldest & _REQUEST_MASK < REQUEST_WINDOW
+            len(d.unfinished) < d.congestion.size and d.next - d.oldest & _REQUEST_MASK < REQUEST_WINDOW
         )
 
+    def limit_per_destination(self, credited: int | None) -> None:
+        """Keep at most so many requests in flight to each destination, or as many as the window alone allows (None)."""
+        most = self._options.window if credited is None else min(self._options.window, credited)
+        if most != self._most:
+            self._most = most
+            for d in self._destinations.values():
+                d.congestion.limit = most
+
     def want_room(self, dst: int) -> None:
-        """Ask for `room_made` to be set once the window of `dst` is three quarters full at most."""
+        """Ask for `room_made` to be set once what `dst` may have in flight is three quarters used at most."""
         self._destinations[dst].wanted = True
 
     def submit(
@@ -168,7 +180,7 @@ class Initiator:
         """
         d = self._destinations.get(dst)
         if d is None:
-            d = _Destination(dst, self._first, end_to_end_seed(self._id, dst), self._options.first_rto_s)
+            d = _Destination(dst, self._first, end_to_end_seed(self._id, dst), self._options.first_rto_s, self._most)
             self._destinations[dst] = d
         number = d.next
         d.next = number + 1 & _REQUEST_MASK
@@ -207,10 +219,12 @@ class Initiator:
             self._counters["mismatched_response"] += 1
             return
         self._counters["responses"] += 1
-        if response.status & LSU_STATUS_ECN_ECHO:
+        echo = response.status & LSU_STATUS_ECN_ECHO != 0
+        if echo:
             self._counters["ecn_echo"] += 1
         if request.attempts == 0:
             d.measured(now - request.first_sent, self._options)
+        d.congestion.answered(now, echo, max(d.rtt, 0.0))
         self._finish(d, request)
         if opcode == _NAK:
             self._counters["refused_requests"] += 1
@@ -283,7 +297,7 @@ class Initiator:
             while oldest != d.next and oldest not in unfinished:
                 oldest = oldest + 1 & _REQUEST_MASK
             d.oldest = oldest
-        if d.wanted and len(unfinished) <= self._options.window * 3 // 4 and self.has_room(d.dst):
+        if d.wanted and len(unfinished) <= d.congestion.size * 3 // 4 and self.has_room(d.dst):
             d.wanted = False
             self.room_made = True
 

@@ -27,11 +27,28 @@ class FramePort(Protocol):
 class LinkLayer(Protocol):
     """What a GPU needs of the link layer of each of its ports."""
 
+    @property
+    def is_up(self) -> bool:
+        """Whether packets can be sent now, as far as the link itself knows."""
+
+    @property
+    def credit_limit(self) -> int | None:
+        """Credits that the other end gives requests, or None where they need none."""
+
     def send(self, packet: bytes) -> None:
         """Send a packet (OEFH and what follows)."""
 
     def receive(self, frame: memoryview) -> memoryview | None:
-        """Return the packet that a frame carries, or None when there is none to be believed; never raises."""
+        """Return the packet that a frame carries, or None when there is none to be believed; never raises.
+
+        The work on a packet is ended by `respond`, before the next frame is given.
+        """
+
+    def respond(self, packet: bytes | None) -> None:
+        """End the work on the packet that `receive` gave last, with a response to be sent or without."""
+
+    def poll(self, now: float) -> float | None:
+        """Do what the time asks for; return when to be called again at the latest, None: never."""
 
 
 class OpenLink:
@@ -39,6 +56,9 @@ class OpenLink:
 
     `counters` gains `drop_<reason>` per frame that was discarded; the reasons are named as in p4src/constants.p4.
     """
+
+    is_up: Final = True
+    credit_limit: Final = None
 
     def __init__(self, port: FramePort, counters: Counter[str]) -> None:
         self._port = port
@@ -64,6 +84,14 @@ class OpenLink:
         if header.kind != Kind.DATA:
             return self._drop(UNEXPECTED_CONTROL)
         return frame[12:]  # LLR's fields mean nothing on an open port
+
+    def respond(self, packet: bytes | None) -> None:
+        """Send the response to the packet that `receive` gave last, if there is one."""
+        if packet is not None:
+            self._port.send(open_frame(packet))
+
+    def poll(self, now: float) -> None:
+        """Do nothing: an open port has no clock."""
 
     def _drop(self, reason: str) -> memoryview | None:
         self._counters[f"drop_{reason}"] += 1

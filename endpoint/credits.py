@@ -1,0 +1,117 @@
+"""Credit-based flow control (CBFC) of one link direction and one virtual channel: both ends of it.
+
+Nothing here does input or output; `endpoint.managed_link` puts a sender and a receiver per virtual channel to work, and
+docs/protocol.md section 5 has the rules. Counters are cyclic, modulo 2^20, and travel in 24 bits; differences between
+them stay below 2^19, which is what makes comparing them safe.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+COUNTER_BITS: Final = 20
+MODULUS: Final = 1 << COUNTER_BITS
+MASK: Final = MODULUS - 1
+MAX_LIMIT: Final = (1 << COUNTER_BITS - 1) - 1
+"""Largest credit limit: CL < 2^19."""
+
+
+class Freed(Enum):
+    """What a sender made of a CF_UPDATE."""
+
+    NEW = "new"
+    SAME = "same"
+    WRONG = "wrong"
+
+
+class CreditSender:
+    """The sending end: how much the receiver's buffer has taken, and what it may still take.
+
+    `consumed` and `freed` are SAI's sender_credits_consumed and sender_credits_freed; `used` is their difference.
+    """
+
+    __slots__ = ("consumed", "freed", "limit", "used_watermark")
+
+    def __init__(self, limit: int, in_use: int = 0) -> None:
+        self.limit = limit
+        self.consumed = in_use & MASK
+        self.freed = 0
+        self.used_watermark = in_use
+
+    @property
+    def used(self) -> int:
+        """Credits in use, as the sender knows: what it consumed and does not know to be freed."""
+        return self.consumed - self.freed & MASK
+
+    def has_room(self, credits: int) -> bool:
+        """Tell whether a frame of so many credits may be sent."""
+        return self.used + credits <= self.limit
+
+    def consume(self, credits: int) -> None:
+        """Count a frame that enters the port's queue. There must be room."""
+        self.consumed = self.consumed + credits & MASK
+        self.used_watermark = max(self.used_watermark, self.used)
+
+    def update(self, freed: int) -> Freed:
+        """Take the receiver's credits_freed, if it lies between what is known and what was consumed."""
+        step = freed - self.freed & MASK
+        if freed > MASK or step > self.used:
+            return Freed.WRONG
+        self.freed = freed
+        return Freed.NEW if step else Freed.SAME
+
+
+class CreditReceiver:
+    """The receiving end: what came into its buffer and what has left it.
+
+    `consumed` and `freed` are SAI's receiver_credits_consumed and receiver_credits_freed.
+    """
+
+    __slots__ = ("consumed", "freed", "limit", "reported")
+
+    def __init__(self, limit: int, in_use: int = 0) -> None:
+        self.limit = limit
+        self.consumed = in_use & MASK
+        self.freed = 0
+        self.reported = 0
+        """The credits_freed that the last CF_UPDATE carried."""
+
+    @property
+    def used(self) -> int:
+        """Credits of what is in the buffer."""
+        return self.consumed - self.freed & MASK
+
+    def consume(self, credits: int) -> None:
+        """Count a frame that arrived."""
+        self.consumed = self.consumed + credits & MASK
+
+    def free(self, credits: int) -> None:
+        """Count a frame that has left the buffer."""
+        self.freed = self.freed + credits & MASK
+
+    @property
+    def unreported(self) -> int:
+        """Credits freed since the last CF_UPDATE."""
+        return self.freed - self.reported & MASK
+
+    def update_due(self) -> bool:
+        """Tell whether a quarter of the limit was freed since the last CF_UPDATE."""
+        return 4 * self.unreported >= self.limit > 0
+
+    def report(self) -> int:
+        """Return the credits_freed for a CF_UPDATE that goes out now."""
+        self.reported = self.freed
+        return self.freed
+
+    def reconcile(self, sender_consumed: int) -> int:
+        """Write off what was lost on the way, by the sender's credits_consumed; return the credits written off.
+
+        A CC_UPDATE that is older than what has arrived since (repeated or late) says nothing and is ignored.
+        """
+        lost = sender_consumed - self.consumed & MASK
+        if sender_consumed > MASK or lost > MAX_LIMIT:
+            return 0
+        self.freed = self.freed + lost & MASK
+        self.consumed = sender_consumed
+        return lost
