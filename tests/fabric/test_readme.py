@@ -35,9 +35,11 @@ def shape(text: str) -> list[str]:
 
 
 def make(command: str, run_dir: Path) -> str:
+    # These tests may run under make themselves, which would pass its own flags and variables on.
+    plain = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
     done = subprocess.run(
         command, shell=True, cwd=REPOSITORY, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-        env={**os.environ, "RUN_DIR": str(run_dir), "COLUMNS": "100", "PYTHONPATH": str(REPOSITORY)}, timeout=120,
+        env={**plain, "RUN_DIR": str(run_dir), "COLUMNS": "100", "PYTHONPATH": str(REPOSITORY)}, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
