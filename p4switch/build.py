@@ -27,7 +27,9 @@ from p4switch.toolchain import (
     explain,
     hash_files,
     locked,
+    mark_used,
     new_directory,
+    prune,
     runtime_key,
     runtime_library,
 )
@@ -200,8 +202,10 @@ def _build_container(container: Container, cache_dir: Path, recompile: Callable[
     if not cached:
         with locked(cache_dir, f"program-{key[:2]}"):
             if not library.exists():
+                prune(cache_dir)
                 with new_directory(directory) as scratch:
                     _fill(scratch, container, runtime)
+    mark_used(directory)
     return BuildResult(container.name, library, runtime, cached, recompile)
 
 
@@ -225,6 +229,8 @@ def _look_up(index: Path, cache_dir: Path) -> Path | None:
                 return None
     except (OSError, ValueError, KeyError, TypeError):
         return None  # no record, or not one of ours: build again
+    mark_used(index)
+    mark_used(directory)
     return directory
 
 
