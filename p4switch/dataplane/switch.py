@@ -116,6 +116,19 @@ class DataPlane:
             self._groups.clear()
             self._sessions.clear()
 
+    def adopt(self, other: DataPlane) -> None:
+        """Take over the program of a switch that does not run, with all that was written into it, at one moment.
+
+        The other switch gets this one's program and state. Ports and queues stay; packets that wait inside are dropped.
+        Raises WrongState when the other one runs or has no program.
+        """
+        with other._lock, self._lock:
+            self._check(self._lib.sw_adopt(self._switch, other._switch))
+            for name in ("_program", "_groups", "_sessions"):
+                mine, theirs = getattr(self, name), getattr(other, name)
+                setattr(self, name, theirs)
+                setattr(other, name, mine)
+
     @property
     def loaded(self) -> bool:
         """Whether a program is loaded; before that every packet is dropped."""

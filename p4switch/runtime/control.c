@@ -142,6 +142,37 @@ int sw_load(p4_switch *sw, const char *path)
     return SW_OK;
 }
 
+int sw_adopt(p4_switch *sw, p4_switch *from)
+{
+    if (sw == from) return fail(SW_INVALID, "a switch cannot adopt its own program");
+    pthread_mutex_lock(&from->control);
+    int status = !from->program ? fail(SW_STATE, "the other switch has no program loaded")
+                 : from->started ? fail(SW_STATE, "the other switch runs")
+                                 : SW_OK;
+    if (status) {
+        pthread_mutex_unlock(&from->control);
+        return status;
+    }
+    traffic_flush(from);
+    pthread_mutex_lock(&sw->control);
+    gate_enter(sw);
+    traffic_flush(sw);
+#define SWAP(member) __typeof__(sw->member) member##_old = sw->member; sw->member = from->member; from->member = member##_old
+    SWAP(pipeline);
+    SWAP(pool);
+    SWAP(program);
+    SWAP(tables);
+    SWAP(sessions);
+    SWAP(groups);
+#undef SWAP
+    port_announce_all(sw);
+    gate_leave(sw);
+    reclaim(sw, false);
+    pthread_mutex_unlock(&sw->control);
+    pthread_mutex_unlock(&from->control);
+    return SW_OK;
+}
+
 const struct p4_program *sw_program(p4_switch *sw) { return sw->program; }
 
 /* Take `control`; fails when no program is loaded. */
