@@ -99,7 +99,7 @@ class Gpu:
                 ).result(),
                 self._engine.wait_written,
             )
-            paths = Paths(gpu_id, ports)
+            paths = Paths(gpu_id, ports, options.ordered)
             self._engine.start(Initiator(gpu_id, incarnation, paths, self._engine.transmit, self._counters, options))
             undo.pop_all()
 
