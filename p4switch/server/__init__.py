@@ -5,9 +5,8 @@ module of its own (tables, arrays, replication, digests, ...), which entities.py
 
 Where the specification leaves a choice, status codes are BMv2's. Not supported, and answered with UNIMPLEMENTED:
 DATAPLANE_ATOMIC batches of several updates, watch ports of selector members, meter counters per colour, counters and
-meters of default entries, externs. A RECONCILE_AND_COMMIT of another program carries the state over, but its tables are
-empty for a moment. P4Infos with types that are translated to strings are refused. After the first 4 KB of messages,
-the errors of a batch are told by code alone.
+meters of default entries, externs. P4Infos with types that are translated to strings are refused. After the first
+4 KB of messages, the errors of a batch are told by code alone.
 """
 
 from __future__ import annotations
