@@ -47,8 +47,12 @@ p4_switch *sw_new(const struct sw_options *options)
     sw->start_ns = sw->now_ns = clock_ns();
     sw->poll = sw->wake = sw->netlink = -1;
     sw->packet_in.event = sw->packet_out.event = sw->digests.event = -1;
-    pthread_mutex_init(&sw->control, NULL);
-    pthread_mutex_init(&sw->gate, NULL);
+    pthread_mutexattr_t recursive;         /* so that a thread can go on inside sw_pause() */
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&sw->control, &recursive);
+    pthread_mutex_init(&sw->gate, &recursive);
+    pthread_mutexattr_destroy(&recursive);
     pthread_mutex_init(&sw->packet_out_producer, NULL);
     uint32_t n = N_PORTS * options->priorities;
     sw->queues = calloc(n, sizeof *sw->queues);
@@ -174,6 +178,18 @@ int sw_adopt(p4_switch *sw, p4_switch *from)
 }
 
 const struct p4_program *sw_program(p4_switch *sw) { return sw->program; }
+
+void sw_pause(p4_switch *sw)
+{
+    pthread_mutex_lock(&sw->control);
+    gate_enter(sw);
+}
+
+void sw_resume(p4_switch *sw)
+{
+    gate_leave(sw);
+    pthread_mutex_unlock(&sw->control);
+}
 
 /* Take `control`; fails when no program is loaded. */
 static int enter(p4_switch *sw)

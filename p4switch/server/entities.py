@@ -39,6 +39,7 @@ class Entities:
 
     def __init__(self, schema: Schema, dataplane: DataPlane, lock: threading.RLock, notifier: Notifier | None) -> None:
         self.schema = schema
+        self.dataplane = dataplane
         self._notifier = notifier
         profiles = Profiles(schema, dataplane)
         state = TableState(schema, dataplane, profiles)
@@ -67,6 +68,7 @@ class Entities:
 
     def move(self, dataplane: DataPlane, notifier: Notifier) -> None:
         """Go on with another data plane, which has adopted the program and the state of the present one."""
+        self.dataplane = dataplane
         self._notifier = notifier
         for user in self._users:
             user.dataplane = dataplane
