@@ -171,7 +171,6 @@ class Initiator:
             d = _Destination(dst, self._first, end_to_end_seed(self._id, dst), self._options.first_rto_s)
             self._destinations[dst] = d
         number = d.next
-        d.next = number + 1 & _REQUEST_MASK
         request = _Request(number, opcode, key, address, length, transfer, index)
         plane, f, entropy = self._paths.way(dst, number, 0)
         header = oefh(vc=_REQUEST_VC, dst=dst, src=self._id, f=f, entropy=entropy)
@@ -179,6 +178,7 @@ class Initiator:
         request.first_sent = now
         request.deadline = deadline
         d.unfinished[number] = request
+        d.next = number + 1 & _REQUEST_MASK
         self._arm(now + _patience(d.rto, deadline - now), d, request)
         self._transmit(plane, request.packet)
 
