@@ -76,6 +76,11 @@ class BuildResult:
         return (self.library.parent / _CONTAINER).read_bytes()
 
     @property
+    def translated(self) -> dict[str, int]:
+        """Widths in the program of the types with @p4runtime_translation, by name."""
+        return unpack(self.container).translated
+
+    @property
     def c_source(self) -> str:
         """The generated C file."""
         return (self.library.parent / _SOURCE).read_text()
@@ -190,11 +195,12 @@ def _compile(path: Path, include_dirs: Sequence[Path], defines: dict[str, str]) 
         diagnostic = Diagnostic(error.loc or Loc(str(path), 1, 1), error.message, error.hint)
         raise CompileError([diagnostic], sources) from error
     p4info = p4info_of(program).SerializeToString(deterministic=True)
-    return Container(path.stem, p4info, source), [Path(f).resolve() for f in program.files]
+    translated = {t.name: t.original.size for t in program.named_types if t.uri and t.original is not None}
+    return Container(path.stem, p4info, source, translated), [Path(f).resolve() for f in program.files]
 
 
 def _build_container(container: Container, cache_dir: Path, recompile: Callable[[], ir.Program] | None) -> BuildResult:
-    key = digest(container.name, container.c_source, container.p4info, runtime_key())
+    key = digest(container.name, container.c_source, container.p4info, json.dumps(container.translated), runtime_key())
     directory = cache_dir / f"program-{key}"
     library = directory / _PROGRAM
     runtime = runtime_library(cache_dir)
