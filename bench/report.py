@@ -16,8 +16,8 @@ from rich.table import Table
 class Measurement:
     """One figure: what was measured, how much, in which unit, and how it came about.
 
-    `target` is what the project wants of it, with `at_least` telling the direction (None: no target). `note` says what a
-    reader needs to repeat or judge it, such as frame size or what was not installed.
+    `target` is what the project wants of it, with `at_least` telling the direction (None: no target). `note` says
+    what a reader needs to repeat or judge it, such as frame size or what was not installed.
     """
 
     what: str

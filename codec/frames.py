@@ -85,6 +85,7 @@ class Lsu(NamedTuple):
     f: int
     dst: int
     src: int
+    entropy: int
     opcode: int
     status: int
     length: int
@@ -171,6 +172,11 @@ def parse_oefh(packet: memoryview) -> Oefh:
     )
 
 
+def with_entropy(packet: bytes, entropy: int) -> bytes:
+    """Return a packet with another entropy: it takes another path, and is the same to its receiver."""
+    return packet[:5] + entropy.to_bytes(1, "big") + packet[6:]
+
+
 def end_to_end_seed(src: int, dst: int) -> int:
     """Return what the end-to-end CRC of every packet from `src` to `dst` starts from."""
     return crc32((src << 12 | dst).to_bytes(3, "big"))
@@ -220,6 +226,7 @@ def parse_lsu(packet: memoryview) -> Lsu:
         high >> 8 & 1,
         dst,
         src,
+        low & 0xFF,
         code >> 4,
         code & 0xF,
         length + 1,

@@ -92,13 +92,17 @@ class SwitchAgent:
         while True:
             try:
                 _, writer = await asyncio.open_connection(host, int(port))
+                # While nobody listens on loopback, TCP may connect a probe to itself, when its port is the one asked.
+                itself = writer.get_extra_info("sockname") == writer.get_extra_info("peername")
+                writer.close()
+                if itself:
+                    raise ConnectionRefusedError
             except OSError:
                 if not warned and time.monotonic() - started > PATIENCE_S:
                     log.warning("%s: still nothing at %s", self.node.name, self.node.grpc)
                     warned = True
                 await asyncio.sleep(RECONNECT_S)
             else:
-                writer.close()
                 return
 
     def _switch(self) -> fy.Switch:

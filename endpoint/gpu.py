@@ -107,7 +107,7 @@ class Gpu:
                 ).result(),
                 self._engine.wait_written,
             )
-            paths = Paths(gpu_id, ports, lambda plane: self._links[plane].is_up)
+            paths = Paths(gpu_id, ports, options.ordered, lambda plane: self._links[plane].is_up)
             self._engine.start(Initiator(gpu_id, incarnation, paths, self._engine.transmit, self._counters, options))
             undo.pop_all()
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from codec.constants import LSU_STATUS_ECN_ECHO, REQUEST_WINDOW, LsuOpcode, Vc
-from codec.frames import Buffer, Lsu, end_to_end_seed, lsu_packet, oefh
+from codec.frames import Buffer, Lsu, end_to_end_seed, lsu_packet, oefh, with_entropy
 from endpoint.congestion import CongestionWindow
 from endpoint.errors import REFUSALS, AccessRefused, LsuTimeout
 from endpoint.options import EndpointOptions
@@ -183,16 +183,16 @@ class Initiator:
             d = _Destination(dst, self._first, end_to_end_seed(self._id, dst), self._options.first_rto_s, self._most)
             self._destinations[dst] = d
         number = d.next
-        d.next = number + 1 & _REQUEST_MASK
         request = _Request(number, opcode, key, address, length, transfer, index)
-        entropy = None if self._options.ordered else number & 0xFF
-        header = oefh(vc=_REQUEST_VC, dst=dst, src=self._id, f=0 if entropy is None else 1, entropy=entropy or 0)
+        plane, f, entropy = self._paths.way(dst, number, 0)
+        header = oefh(vc=_REQUEST_VC, dst=dst, src=self._id, f=f, entropy=entropy)
         request.packet = lsu_packet(header, d.seed, opcode, length, self._incarnation, number, key, address, data)
         request.first_sent = now
         request.deadline = deadline
         d.unfinished[number] = request
+        d.next = number + 1 & _REQUEST_MASK
         self._arm(now + _patience(d.rto, deadline - now), d, request)
-        self._transmit(self._paths.plane(dst, entropy, 0), request.packet)
+        self._transmit(plane, request.packet)
 
     def handle(self, now: float, response: Lsu) -> None:
         """Finish the request that a response answers; ignore and count a response that answers none."""
@@ -269,8 +269,8 @@ class Initiator:
             request.attempts += 1
             self._counters["resent_requests"] += 1
             self._arm(now + _patience(d.rto, request.deadline - now), d, request)
-            entropy = None if self._options.ordered else request.number & 0xFF
-            self._transmit(self._paths.plane(d.dst, entropy, request.attempts), request.packet)
+            plane, _, entropy = self._paths.way(d.dst, request.number, request.attempts)
+            self._transmit(plane, with_entropy(request.packet, entropy))
         return timers[0][0] if timers else None
 
     def fail_all(self, error: BaseException) -> None:

@@ -1,35 +1,46 @@
-"""Which plane a request takes.
+"""Which way a request takes: a plane, and within it the path that its entropy selects.
 
 An ordered endpoint (F = 0) sends all requests for a destination on one plane, chosen by the pair of ids; switches
-then keep them on one path. Otherwise (F = 1) the low byte of the request number is the entropy: it spreads the
-requests over the planes, and in each plane over equal paths. A request that is sent again goes to the next plane,
-whichever way it went before. A plane whose link is not up is passed over while another one is up. A response takes
-the plane on which its request came, which was alive a moment ago.
+then keep them on one path. Otherwise (F = 1) the entropy is the low byte of the request number plus the number of
+times it was sent before: it spreads the requests over the planes, and in each plane over equal paths. Either way a
+request that is sent again goes to the next plane, and with F = 1 by another path where there is but one plane. A
+response goes back on the plane on which its request came, which was alive a moment ago, with the request's F and
+entropy. A plane whose link is not up is passed over while another one is up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+_ENTROPY_MASK: Final = 0xFF
+
+
+class Way(NamedTuple):
+    """A plane, and what the OEFH says about the path within it."""
+
+    plane: int
+    f: int
+    entropy: int
 
 
 class Paths:
-    """The planes of one GPU and the choice among them."""
+    """The planes of one GPU and the choice among them. Raises ValueError when there are none."""
 
-    def __init__(self, gpu_id: int, planes: Iterable[int], is_up: Callable[[int], bool] = lambda plane: True) -> None:
+    def __init__(
+        self, gpu_id: int, planes: Iterable[int], ordered: bool, is_up: Callable[[int], bool] = lambda plane: True
+    ) -> None:
         self._id = gpu_id
         self._is_up = is_up
+        self._ordered = ordered
         self._planes = tuple(sorted(planes))
         if not self._planes:
             raise ValueError("a GPU needs at least one port")
 
-    def plane(self, dst: int, entropy: int | None, attempt: int) -> int:
-        """Return the plane for a request: by entropy, or by the pair when it is None; `attempt` counts resends from
-        0."""
-        spread = self._id + dst if entropy is None else entropy
-        first = (spread + attempt) % len(self._planes)
-        plane = self._planes[first]
-        if not self._is_up(plane):
-            for other in self._planes[first + 1 :] + self._planes[:first]:
-                if self._is_up(other):
-                    return other
-        return plane
+    def way(self, dst: int, request: int, attempt: int) -> Way:
+        """Return the way of a request; `attempt` counts how often it was sent before."""
+        planes = tuple(filter(self._is_up, self._planes)) or self._planes
+        if self._ordered:
+            return Way(planes[(self._id + dst + attempt) % len(planes)], 0, 0)
+        entropy = request + attempt & _ENTROPY_MASK
+        return Way(planes[entropy % len(planes)], 1, entropy)

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Final
 
 from codec.constants import ATOMIC_BYTES, LSU_STATUS_ECN_ECHO, REQUEST_WINDOW, Ecn, LsuOpcode, LsuStatus, Vc
-from codec.frames import Lsu, end_to_end_seed, lsu_packet, oefh
+from codec.frames import Lsu, end_to_end_seed, lsu_packet, oefh, with_entropy
 from endpoint.memory import Memory, Region
 
 _WORD: Final = struct.Struct("<Q")  # little-endian in memory as on the wire
@@ -92,7 +92,7 @@ class Target:
                 return None
             if source.numbers[slot] == number:
                 self._counters["duplicate_request"] += 1
-                return source.results[slot]
+                return with_entropy(source.results[slot], request.entropy)
         else:
             source.newest = number
         self._counters["requests"] += 1
@@ -153,5 +153,5 @@ class Target:
     def _response(self, r: Lsu, seed: int, opcode: int, data: bytes | memoryview = b"", status: int = 0) -> bytes:
         if r.ecn == _CONGESTION:
             status |= LSU_STATUS_ECN_ECHO
-        header = oefh(vc=_RESPONSE_VC, dst=r.src, src=self._id, f=r.f, entropy=r.request & 0xFF if r.f else 0)
+        header = oefh(vc=_RESPONSE_VC, dst=r.src, src=self._id, f=r.f, entropy=r.entropy)
         return lsu_packet(header, seed, opcode, r.length, r.incarnation, r.request, r.key, r.address, data, status)

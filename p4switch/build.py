@@ -27,7 +27,9 @@ from p4switch.toolchain import (
     explain,
     hash_files,
     locked,
+    mark_used,
     new_directory,
+    prune,
     runtime_key,
     runtime_library,
 )
@@ -72,6 +74,11 @@ class BuildResult:
     def container(self) -> bytes:
         """The .p4bin: what a controller pushes as p4_device_config."""
         return (self.library.parent / _CONTAINER).read_bytes()
+
+    @property
+    def translated(self) -> dict[str, int]:
+        """Widths in the program of the types with @p4runtime_translation, by name."""
+        return unpack(self.container).translated
 
     @property
     def c_source(self) -> str:
@@ -188,11 +195,12 @@ def _compile(path: Path, include_dirs: Sequence[Path], defines: dict[str, str]) 
         diagnostic = Diagnostic(error.loc or Loc(str(path), 1, 1), error.message, error.hint)
         raise CompileError([diagnostic], sources) from error
     p4info = p4info_of(program).SerializeToString(deterministic=True)
-    return Container(path.stem, p4info, source), [Path(f).resolve() for f in program.files]
+    translated = {t.name: t.original.size for t in program.named_types if t.uri and t.original is not None}
+    return Container(path.stem, p4info, source, translated), [Path(f).resolve() for f in program.files]
 
 
 def _build_container(container: Container, cache_dir: Path, recompile: Callable[[], ir.Program] | None) -> BuildResult:
-    key = digest(container.name, container.c_source, container.p4info, runtime_key())
+    key = digest(container.name, container.c_source, container.p4info, json.dumps(container.translated), runtime_key())
     directory = cache_dir / f"program-{key}"
     library = directory / _PROGRAM
     runtime = runtime_library(cache_dir)
@@ -200,8 +208,10 @@ def _build_container(container: Container, cache_dir: Path, recompile: Callable[
     if not cached:
         with locked(cache_dir, f"program-{key[:2]}"):
             if not library.exists():
+                prune(cache_dir)
                 with new_directory(directory) as scratch:
                     _fill(scratch, container, runtime)
+    mark_used(directory)
     return BuildResult(container.name, library, runtime, cached, recompile)
 
 
@@ -225,6 +235,8 @@ def _look_up(index: Path, cache_dir: Path) -> Path | None:
                 return None
     except (OSError, ValueError, KeyError, TypeError):
         return None  # no record, or not one of ours: build again
+    mark_used(index)
+    mark_used(directory)
     return directory
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from p4switch.toolchain import BuildError, abi_version, digest
 
@@ -19,11 +19,15 @@ MAGIC = b"#!p4switch p4bin 1\n"
 
 @dataclass(frozen=True)
 class Container:
-    """name: of the program (its file's stem); p4info: serialized P4Info; c_source: text of the C file."""
+    """name: of the program (its file's stem); p4info: serialized P4Info; c_source: text of the C file.
+
+    translated: the types with @p4runtime_translation, by name, with their widths in the program, which P4Info omits.
+    """
 
     name: str
     p4info: bytes
     c_source: str
+    translated: dict[str, int] = field(default_factory=dict)
 
 
 def pack(container: Container) -> bytes:
@@ -33,6 +37,7 @@ def pack(container: Container) -> bytes:
         "abi": abi_version(),
         "hash": digest(container.p4info, container.c_source),
         "p4info": base64.b64encode(container.p4info).decode(),
+        "translated": container.translated,
     }
     return MAGIC + json.dumps(manifest).encode() + b"\n" + container.c_source.encode()
 
@@ -49,8 +54,9 @@ def unpack(data: bytes) -> Container:
         manifest = json.loads(head)
         name, abi, expected = str(manifest["name"]), int(manifest["abi"]), str(manifest["hash"])
         p4info = base64.b64decode(manifest["p4info"], validate=True)
+        translated = {str(name): int(width) for name, width in manifest.get("translated", {}).items()}
         text = source.decode()
-    except (ValueError, KeyError, TypeError, binascii.Error, UnicodeDecodeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, binascii.Error, UnicodeDecodeError) as error:
         raise BuildError(
             f"the .p4bin's manifest or source cannot be read ({error}); compile the program again"
         ) from error
@@ -61,4 +67,4 @@ def unpack(data: bytes) -> Container:
             f"the .p4bin was compiled for ABI version {abi}, this switch has {abi_version()};"
             " compile the program again with this switch's p4switch"
         )
-    return Container(name, p4info, text)
+    return Container(name, p4info, text, translated)

@@ -12,8 +12,9 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +23,7 @@ RUNTIME = PACKAGE / "runtime"
 FLAGS = ("-O2", "-g1", "-std=gnu11", "-fPIC", "-fno-semantic-interposition", "-w")
 LINK_FLAGS = ("-shared", "-pthread")
 LIBRARY = "libp4rt.so"
+KEPT_DAYS = 30
 
 
 class BuildError(Exception):
@@ -121,6 +123,25 @@ def new_directory(target: Path) -> Iterator[Path]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
+def mark_used(entry: Path) -> None:
+    """Note that a cache entry is in use, for `prune`."""
+    with suppress(OSError):  # a cache that is only readable is as good
+        os.utime(entry)
+
+
+def prune(cache_dir: Path, days: float = KEPT_DAYS) -> None:
+    """Remove what nobody has used for so many days. What a running switch has loaded stays in memory."""
+    oldest = time.time() - days * 86400
+    for entry in cache_dir.iterdir():
+        with suppress(OSError):
+            if entry.suffix == ".lock" or entry.stat().st_mtime > oldest:
+                continue
+            if entry.is_dir():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink()
+
+
 # ---------------------------------------------------------------------------------------------------------- compiling
 
 
@@ -145,6 +166,7 @@ def runtime_library(cache_dir: Path | None = None) -> Path:
     directory = cache_dir / f"runtime-{runtime_key()}"
     library = directory / LIBRARY
     if library.exists():
+        mark_used(directory)
         return library
     with locked(cache_dir, "runtime"):
         if not library.exists():

@@ -41,7 +41,7 @@ FULL_HINT: Final = "Free some space (make clean removes earlier builds), or set 
 def main(argv: list[str] | None = None) -> int:
     """Run a fabric as the command line asks and return the exit status: the scenario's, or 1 with one message."""
     options = parse(argv)
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     try:
         check(options)
         parse_topo(options.topo)  # a malformed one is refused before anything is started
@@ -190,4 +190,6 @@ def _explain(error: OSError, run_dir: Path) -> LaunchError:
 
 def _print_fault(error: Exception) -> None:
     sys.stdout.flush()
-    Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/bold red] {escape(str(error))}")
+    Console(stderr=True, highlight=False, emoji=False, soft_wrap=True).print(
+        f"[bold red]error:[/bold red] {escape(str(error))}"
+    )

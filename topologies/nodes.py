@@ -202,7 +202,10 @@ class FabricSwitch(Switch):
         host, _, port = self.grpc.rpartition(":")
         with socket.socket() as probe:
             probe.settimeout(0.5)
-            return self.running and probe.connect_ex((host, int(port))) == 0
+            # While nobody listens, TCP may connect a probe to itself, when its own port is the one asked for.
+            return (
+                self.running and probe.connect_ex((host, int(port))) == 0 and probe.getsockname() != probe.getpeername()
+            )
 
     @property
     def running(self) -> bool:

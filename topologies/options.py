@@ -99,7 +99,9 @@ def parse(argv: list[str] | None = None) -> Options:
 
 
 def check(options: Options) -> None:
-    """Raise LaunchError for the first thing that stands in the way: a bad option, no root, a missing tool, no room."""
+    """Raise LaunchError for the first thing that stands in the way: no root, a bad option, a missing tool, no room."""
+    if os.geteuid() != 0:
+        raise LaunchError("A fabric needs root, for network namespaces and raw sockets.", "Try: sudo make run")
     if options.target not in TARGETS:
         raise LaunchError(f"P4_TARGET={options.target}: there is no such target.", f"Choose {' or '.join(TARGETS)}.")
     if options.script is not None and not options.script.is_file():
@@ -110,8 +112,6 @@ def check(options: Options) -> None:
         )
     if not options.program.is_file():
         raise LaunchError(f"{options.program}: no such switch program.")
-    if os.geteuid() != 0:
-        raise LaunchError("A fabric needs root, for network namespaces and raw sockets.", "Try: sudo make run")
     missing = [tool for tool in TOOLS[options.target] if shutil.which(tool) is None]
     if missing:
         raise LaunchError(f"Missing on this machine: {', '.join(missing)}.", _where_from(options.target))

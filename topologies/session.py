@@ -230,6 +230,10 @@ class FabricSession:
             build=False,
         )
         self.net.build()
+        # Keep the switches' ports from being handed to a client as its own before they listen on them.
+        ports = sorted(port for switch in self.net.switches for port in switch.ports_used())
+        reserved = f"net.ipv4.ip_local_reserved_ports={','.join(map(str, ports))}"
+        subprocess.run(["sysctl", "-qw", reserved], check=True, capture_output=True)
         hosts = {host.name: host for host in self.net.hosts}
         self.ranks = RankRunner(hosts, self.fabric_path, self.run_dir)
 

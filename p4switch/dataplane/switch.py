@@ -6,7 +6,8 @@ import logging
 import struct
 import threading
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -115,6 +116,31 @@ class DataPlane:
             self._program = Program(self._ffi, self._lib.sw_program(self._switch))
             self._groups.clear()
             self._sessions.clear()
+
+    def adopt(self, other: DataPlane) -> None:
+        """Take over the program of a switch that does not run, with all that was written into it, at one moment.
+
+        The other switch gets this one's program and state. Ports and queues stay; packets that wait inside are dropped.
+        Raises WrongState when the other one runs or has no program.
+        """
+        with other._lock, self._lock:
+            self._check(self._lib.sw_adopt(self._switch, other._switch))
+            for name in ("_program", "_groups", "_sessions"):
+                mine, theirs = getattr(self, name), getattr(other, name)
+                setattr(self, name, theirs)
+                setattr(other, name, mine)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Work on no packet meanwhile: all that this thread does inside takes effect between two packets.
+
+        Frames wait in the receive rings; those of 2,048 frames overflow after some milliseconds of full load.
+        """
+        self._lib.sw_pause(self._switch)
+        try:
+            yield
+        finally:
+            self._lib.sw_resume(self._switch)
 
     @property
     def loaded(self) -> bool:

@@ -140,9 +140,10 @@ class ParserWriter:
             if varbit:
                 amount = f.expressions.amount(s.varbit_bits) if s.varbit_bits is not None else "0"
                 f.out.line(f"const uint64_t varbits = {amount};")
-                f.out.line(f"if (varbits % 8) {self._fail('ParserInvalidArgument')}")  # as on BMv2
-                f.out.line(f"if (varbits > {varbit[1].max_width}) {self._fail('HeaderTooShort')}")
+                # In BMv2's order: a size that is both too large and not there is PacketTooShort.
+                f.out.line(f"if (varbits % 8) {self._fail('ParserInvalidArgument')}")
                 f.out.line(f"if (end - at < {bits} + varbits) {self._fail('PacketTooShort')}")
+                f.out.line(f"if (varbits > {varbit[1].max_width}) {self._fail('HeaderTooShort')}")
                 f.out.line(f"{function}(&{place}, {self._source(max_bytes(t) * 8)}, (uint32_t)varbits);")
                 f.out.line(f"at += {bits} + (uint32_t)varbits;")
             else:

@@ -47,8 +47,12 @@ p4_switch *sw_new(const struct sw_options *options)
     sw->start_ns = sw->now_ns = clock_ns();
     sw->poll = sw->wake = sw->netlink = -1;
     sw->packet_in.event = sw->packet_out.event = sw->digests.event = -1;
-    pthread_mutex_init(&sw->control, NULL);
-    pthread_mutex_init(&sw->gate, NULL);
+    pthread_mutexattr_t recursive;         /* so that a thread can go on inside sw_pause() */
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&sw->control, &recursive);
+    pthread_mutex_init(&sw->gate, &recursive);
+    pthread_mutexattr_destroy(&recursive);
     pthread_mutex_init(&sw->packet_out_producer, NULL);
     uint32_t n = N_PORTS * options->priorities;
     sw->queues = calloc(n, sizeof *sw->queues);
@@ -142,7 +146,50 @@ int sw_load(p4_switch *sw, const char *path)
     return SW_OK;
 }
 
+int sw_adopt(p4_switch *sw, p4_switch *from)
+{
+    if (sw == from) return fail(SW_INVALID, "a switch cannot adopt its own program");
+    pthread_mutex_lock(&from->control);
+    int status = !from->program ? fail(SW_STATE, "the other switch has no program loaded")
+                 : from->started ? fail(SW_STATE, "the other switch runs")
+                                 : SW_OK;
+    if (status) {
+        pthread_mutex_unlock(&from->control);
+        return status;
+    }
+    traffic_flush(from);
+    pthread_mutex_lock(&sw->control);
+    gate_enter(sw);
+    traffic_flush(sw);
+#define SWAP(member) __typeof__(sw->member) member##_old = sw->member; sw->member = from->member; from->member = member##_old
+    SWAP(pipeline);
+    SWAP(pool);
+    SWAP(program);
+    SWAP(tables);
+    SWAP(sessions);
+    SWAP(groups);
+#undef SWAP
+    port_announce_all(sw);
+    gate_leave(sw);
+    reclaim(sw, false);
+    pthread_mutex_unlock(&sw->control);
+    pthread_mutex_unlock(&from->control);
+    return SW_OK;
+}
+
 const struct p4_program *sw_program(p4_switch *sw) { return sw->program; }
+
+void sw_pause(p4_switch *sw)
+{
+    pthread_mutex_lock(&sw->control);
+    gate_enter(sw);
+}
+
+void sw_resume(p4_switch *sw)
+{
+    gate_leave(sw);
+    pthread_mutex_unlock(&sw->control);
+}
 
 /* Take `control`; fails when no program is loaded. */
 static int enter(p4_switch *sw)

@@ -69,7 +69,14 @@ p4_switch *sw_new(const struct sw_options *);
 void sw_free(p4_switch *);
 const char *sw_error(void);
 int sw_load(p4_switch *, const char *library);          /* load or replace the program */
+/* Take over the program of a switch that does not run, with its tables, registers, counters, groups and sessions as they are, and
+ * give it this one's. No packet meets anything in between; those that wait inside are dropped, as at sw_load. */
+int sw_adopt(p4_switch *, p4_switch *from);
 const struct p4_program *sw_program(p4_switch *);       /* NULL: none loaded */
+/* Between these two, which one thread calls, no packet is worked on: what it does meanwhile takes effect at once. Frames wait in the
+ * receive rings, and are lost when those overflow. */
+void sw_pause(p4_switch *);
+void sw_resume(p4_switch *);
 int sw_start(p4_switch *);
 int sw_stop(p4_switch *);
 uint64_t sw_now_us(p4_switch *);                        /* the clock of the timestamps in standard metadata */

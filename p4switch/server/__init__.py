@@ -3,11 +3,10 @@
 service.py is the gRPC edge, stream.py a controller's stream, device.py what both act on. Each kind of entity has a
 module of its own (tables, arrays, replication, digests, ...), which entities.py puts together for a loaded pipeline.
 
-Where the specification leaves a choice, status codes are BMv2's. Not supported, and answered with UNIMPLEMENTED:
-DATAPLANE_ATOMIC batches of several updates, watch ports of selector members, meter counters per colour, counters and
-meters of default entries, externs. A RECONCILE_AND_COMMIT of another program carries the state over, but its tables are
-empty for a moment. P4Infos with types that are translated to strings are refused. After the first 4 KB of messages,
-the errors of a batch are told by code alone.
+Where the specification leaves a choice, status codes are BMv2's. Not supported, and answered with UNIMPLEMENTED: watch
+ports of selector members, meter counters per colour, counters and meters of default entries, externs. P4Infos with
+types that are translated to strings are refused. After the first 4 KB of messages, the errors of a batch are told by
+code alone.
 """
 
 from __future__ import annotations

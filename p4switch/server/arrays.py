@@ -8,18 +8,18 @@ from finsy.proto import p4r
 
 from p4switch.dataplane import DataPlane
 from p4switch.server import status
-from p4switch.server.handler import Sink, Undo, indices, only_modify
+from p4switch.server.handler import DataPlaneUser, Sink, Undo, indices, only_modify
 from p4switch.server.meters import MeterConfig, decode_meter, encode_meter, refuse_color_counters
 from p4switch.server.schema import Array, Schema
 from p4switch.server.status import INVALID_ARGUMENT, RequestError
 
 
-class CounterEntities:
+class CounterEntities(DataPlaneUser):
     """CounterEntry: MODIFY of one index or of all, reads of one index, one counter, or every counter."""
 
     def __init__(self, schema: Schema, dataplane: DataPlane) -> None:
+        super().__init__(dataplane)
         self._schema = schema
-        self._dataplane = dataplane
 
     def p4_id(self, message: p4r.CounterEntry) -> int:
         return message.counter_id
@@ -33,19 +33,19 @@ class CounterEntities:
             return lambda: None
         packets, octets = message.data.packet_count, message.data.byte_count
         check_count(packets, octets, what)
-        before = self._dataplane.counter_read_all(counter.id, where.start, len(where))
+        before = self.dataplane.counter_read_all(counter.id, where.start, len(where))
         for index in where:
-            self._dataplane.counter_write(counter.id, index, packets, octets)
+            self.dataplane.counter_write(counter.id, index, packets, octets)
 
         def undo() -> None:
             for index, old in zip(where, before, strict=True):
-                self._dataplane.counter_write(counter.id, index, *old)
+                self.dataplane.counter_write(counter.id, index, *old)
 
         return undo
 
     def read(self, query: p4r.CounterEntry, sink: Sink) -> None:
         for counter, where in _select(query, query.counter_id, self._schema.counters, self._find, "counter", sink):
-            counts = self._dataplane.counter_read_all(counter.id, where.start, len(where))
+            counts = self.dataplane.counter_read_all(counter.id, where.start, len(where))
             for index, (packets, octets) in zip(where, counts, strict=True):
                 entry = sink.add().counter_entry
                 entry.counter_id = counter.id
@@ -58,12 +58,12 @@ class CounterEntities:
         return self._schema.find("counter", self._schema.counters, counter_id)
 
 
-class MeterEntities:
+class MeterEntities(DataPlaneUser):
     """MeterEntry: like CounterEntry, with a configuration in place of counts."""
 
     def __init__(self, schema: Schema, dataplane: DataPlane) -> None:
+        super().__init__(dataplane)
         self._schema = schema
-        self._dataplane = dataplane
 
     def p4_id(self, message: p4r.MeterEntry) -> int:
         return message.meter_id
@@ -75,7 +75,7 @@ class MeterEntities:
         where = indices(message, meter.size, what)
         refuse_color_counters(message, what)
         config = decode_meter(message.config, meter.single_rate, what) if message.HasField("config") else None
-        before = [(index, self._dataplane.meter_config(meter.id, index)) for index in where]
+        before = [(index, self.dataplane.meter_config(meter.id, index)) for index in where]
         for index in where:
             self._set(meter.id, index, config)
 
@@ -92,22 +92,22 @@ class MeterEntities:
                 entry = sink.add().meter_entry
                 entry.meter_id = meter.id
                 entry.index.index = index
-                encode_meter(self._dataplane.meter_config(meter.id, index), entry)
+                encode_meter(self.dataplane.meter_config(meter.id, index), entry)
 
     def _set(self, meter_id: int, index: int, config: MeterConfig | None) -> None:
-        self._dataplane.set_meter_config(meter_id, index, *(config or (None, None, None, None)))
+        self.dataplane.set_meter_config(meter_id, index, *(config or (None, None, None, None)))
 
     def _find(self, meter_id: int) -> Array:
         _refuse_direct(meter_id, self._schema.direct_meters, self._schema, "meter", "DirectMeterEntry")
         return self._schema.find("meter", self._schema.meters, meter_id)
 
 
-class RegisterEntities:
+class RegisterEntities(DataPlaneUser):
     """RegisterEntry: MODIFY of one index or of all, reads of one index, one register, or every register."""
 
     def __init__(self, schema: Schema, dataplane: DataPlane) -> None:
+        super().__init__(dataplane)
         self._schema = schema
-        self._dataplane = dataplane
 
     def p4_id(self, message: p4r.RegisterEntry) -> int:
         return message.register_id
@@ -121,20 +121,20 @@ class RegisterEntities:
             raise RequestError(INVALID_ARGUMENT, f"{what}: data is missing")
         assert register.element is not None
         (value,) = register.element.decode(message.data, what)
-        before = self._dataplane.register_read_all(register.id, where.start, len(where))
+        before = self.dataplane.register_read_all(register.id, where.start, len(where))
         for index in where:
-            self._dataplane.register_write(register.id, index, value)
+            self.dataplane.register_write(register.id, index, value)
 
         def undo() -> None:
             for index, old in zip(where, before, strict=True):
-                self._dataplane.register_write(register.id, index, old)
+                self.dataplane.register_write(register.id, index, old)
 
         return undo
 
     def read(self, query: p4r.RegisterEntry, sink: Sink) -> None:
         for register, where in _select(query, query.register_id, self._schema.registers, self._find, "register", sink):
             assert register.element is not None
-            values = self._dataplane.register_read_all(register.id, where.start, len(where))
+            values = self.dataplane.register_read_all(register.id, where.start, len(where))
             for index, value in zip(where, values, strict=True):
                 entry = sink.add().register_entry
                 entry.register_id = register.id

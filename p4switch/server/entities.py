@@ -13,7 +13,7 @@ from p4switch.server.arrays import CounterEntities, MeterEntities, RegisterEntit
 from p4switch.server.digests import DigestEntities
 from p4switch.server.direct import DirectCounterEntities, DirectMeterEntities
 from p4switch.server.externs import ExternEntities
-from p4switch.server.handler import EntityHandler, Sink
+from p4switch.server.handler import DataPlaneUser, EntityHandler, Sink
 from p4switch.server.idle import IdleWatcher
 from p4switch.server.profile_entities import GroupEntities, MemberEntities
 from p4switch.server.profiles import Profiles
@@ -35,30 +35,51 @@ class Notifier(Protocol):
 
 
 class Entities:
-    """What can be written and read while a pipeline is loaded."""
+    """What can be written and read while a pipeline is loaded. notifier: None for a program that no packet meets."""
 
-    def __init__(self, schema: Schema, dataplane: DataPlane, lock: threading.RLock, notify: Notifier) -> None:
+    def __init__(self, schema: Schema, dataplane: DataPlane, lock: threading.RLock, notifier: Notifier | None) -> None:
         self.schema = schema
+        self.dataplane = dataplane
+        self._notifier = notifier
         profiles = Profiles(schema, dataplane)
         state = TableState(schema, dataplane, profiles)
         self.tables = TableEntities(state)
-        self.digests = DigestEntities(schema, notify.digest)
+        self.digests = DigestEntities(schema, self._send_digest)
         timed = any(table.idle_timeout for table in schema.tables.values())
-        self._idle = IdleWatcher(state, lock, notify.idle_timeout) if timed else None
+        self._idle = IdleWatcher(state, lock, self._send_idle_timeout) if timed else None
+        counters, meters = CounterEntities(schema, dataplane), MeterEntities(schema, dataplane)
+        registers, value_sets = RegisterEntities(schema, dataplane), ValueSetEntities(schema, dataplane)
+        replication = ReplicationEntities(dataplane)
+        self._users: tuple[DataPlaneUser, ...] = (profiles, state, counters, meters, registers, value_sets, replication)
         self._handlers: dict[str, EntityHandler] = {
             "table_entry": self.tables,
             "direct_counter_entry": DirectCounterEntities(state),
             "direct_meter_entry": DirectMeterEntities(state),
-            "counter_entry": CounterEntities(schema, dataplane),
-            "meter_entry": MeterEntities(schema, dataplane),
-            "register_entry": RegisterEntities(schema, dataplane),
-            "packet_replication_engine_entry": ReplicationEntities(dataplane),
-            "value_set_entry": ValueSetEntities(schema, dataplane),
+            "counter_entry": counters,
+            "meter_entry": meters,
+            "register_entry": registers,
+            "packet_replication_engine_entry": replication,
+            "value_set_entry": value_sets,
             "digest_entry": self.digests,
             "action_profile_member": MemberEntities(profiles),
             "action_profile_group": GroupEntities(profiles),
             "extern_entry": ExternEntities(),
         }
+
+    def move(self, dataplane: DataPlane, notifier: Notifier) -> None:
+        """Go on with another data plane, which has adopted the program and the state of the present one."""
+        self.dataplane = dataplane
+        self._notifier = notifier
+        for user in self._users:
+            user.dataplane = dataplane
+
+    def _send_digest(self, digest_id: int, message: p4r.DigestList) -> None:
+        if self._notifier is not None:
+            self._notifier.digest(digest_id, message)
+
+    def _send_idle_timeout(self, table_id: int, message: p4r.IdleTimeoutNotification) -> None:
+        if self._notifier is not None:
+            self._notifier.idle_timeout(table_id, message)
 
     def handler(self, kind: str) -> EntityHandler:
         """Return what handles entities of a kind."""

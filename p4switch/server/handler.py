@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from finsy.proto import p4r
 
+from p4switch.dataplane import DataPlane
 from p4switch.server.roles import RoleConfig
 from p4switch.server.status import INVALID_ARGUMENT, OUT_OF_RANGE, RequestError
 
@@ -35,6 +36,13 @@ class Sink:
         if not self.responses or len(self.responses[-1].entities) >= _CHUNK:
             self.responses.append(p4r.ReadResponse())
         return self.responses[-1].entities.add()
+
+
+class DataPlaneUser:
+    """Something that acts on a data plane; set `dataplane` to move it to one that has the same program and state."""
+
+    def __init__(self, dataplane: DataPlane) -> None:
+        self.dataplane = dataplane
 
 
 class EntityHandler(Protocol):

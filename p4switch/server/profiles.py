@@ -16,7 +16,7 @@ from finsy.proto import p4r
 from p4switch.dataplane import DataPlane, TableEntry
 from p4switch.server import dataplane_errors
 from p4switch.server.actions import Params, decode_action, encode_action
-from p4switch.server.handler import MODIFY
+from p4switch.server.handler import MODIFY, DataPlaneUser
 from p4switch.server.matches import EntryKey
 from p4switch.server.schema import ActionProfile, Schema, Table
 from p4switch.server.status import INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED, UNIMPLEMENTED, RequestError
@@ -71,12 +71,12 @@ class ProfileState:
         return self.groups[number]
 
 
-class Profiles:
+class Profiles(DataPlaneUser):
     """All profiles of a loaded pipeline, by P4Info id."""
 
     def __init__(self, schema: Schema, dataplane: DataPlane) -> None:
+        super().__init__(dataplane)
         self.schema = schema
-        self._dataplane = dataplane
         self.states = {number: ProfileState(profile) for number, profile in schema.profiles.items()}
 
     def find(self, profile_id: int) -> ProfileState:
@@ -110,7 +110,7 @@ class Profiles:
                 f"table '{table.name}' uses '{profile.name}': {wanted} is needed, not {given or 'none'}",
             )
         choices = self.choices(table, reference)
-        return choices[0] if choices else self._dataplane.table_default(table.id), reference
+        return choices[0] if choices else self.dataplane.table_default(table.id), reference
 
     def choices(self, table: Table, reference: Reference) -> list[Call] | None:
         """List the actions that an entry chooses from, repeated by weight; None when there is nothing to choose."""
@@ -126,7 +126,7 @@ class Profiles:
         choices = self.choices(table, reference)
         if choices is not None:
             with dataplane_errors.translated(f"entry of table '{table.name}'"):
-                self._dataplane.set_choices(entry, choices)
+                self.dataplane.set_choices(entry, choices)
 
     def refer(self, table: Table, key: EntryKey, old: Reference | None, new: Reference | None) -> None:
         """Note that an entry refers to something else now."""
@@ -189,7 +189,7 @@ class Profiles:
         member = state.members[number]
         member.call = call
         updates = [(MODIFY, TableEntry(table, *key, *call)) for table, key in member.users]
-        for error in self._dataplane.apply(updates):
+        for error in self.dataplane.apply(updates):
             if error is not None:
                 raise dataplane_errors.translate(error, f"member {number}")
         for group_number, group in state.groups.items():

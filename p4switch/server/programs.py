@@ -23,27 +23,18 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Loaded:
-    """A pipeline and the state of its tables and other entities."""
+    """A pipeline, the state of its tables and other entities, and the switch that it is loaded into."""
 
     pipeline: Pipeline
     entities: Entities
-
-
-class _Nobody:
-    """Gets the notifications of programs through which no packet runs."""
-
-    def digest(self, digest_id: int, message: p4r.DigestList) -> None:
-        pass
-
-    def idle_timeout(self, table_id: int, message: p4r.IdleTimeoutNotification) -> None:
-        pass
+    dataplane: DataPlane
 
 
 class Programs:
     """Carries out the actions of SetForwardingPipelineConfig. Callers hold the lock.
 
-    A saved program is loaded into a switch of its own, without ports, whose tables are written and read until COMMIT
-    moves them to the running switch.
+    A saved program is loaded into a switch of its own, without ports, whose tables are written and read until COMMIT.
+    Then the running switch adopts the program with its tables: no packet meets empty ones.
     """
 
     def __init__(self, dataplane: DataPlane, lock: threading.RLock, notifier: Notifier) -> None:
@@ -60,7 +51,10 @@ class Programs:
 
     def realize(self, pipeline: Pipeline) -> None:
         """VERIFY_AND_COMMIT: run a program with fresh tables."""
-        self._run(pipeline, [])
+        with translated("p4_device_config"):
+            self._dataplane.load(pipeline.build.library)  # if it fails, the old program goes on
+        entities = Entities(pipeline.schema, self._dataplane, self._lock, self._notifier)
+        self._replace(Loaded(pipeline, entities, self._dataplane))
 
     def save(self, pipeline: Pipeline) -> None:
         """VERIFY_AND_SAVE: keep a program, and take Writes for it from now on."""
@@ -71,31 +65,31 @@ class Programs:
         """COMMIT: run the saved program with what was written for it."""
         if self._saved is None:
             raise RequestError(NOT_FOUND, "no config is saved; VERIFY_AND_SAVE one first")
-        self._run(self._saved.pipeline, snapshot(self._saved.entities, self._saved.pipeline.schema))
+        saved, self._saved = self._saved, None
+        self._adopt(saved)
 
     def reconcile(self, pipeline: Pipeline) -> None:
         """RECONCILE_AND_COMMIT: run a program with the state of the present one, or change nothing and say why not.
 
-        The same program again touches no packet. For another one the state is first tried out aside; on the running
-        switch the tables are then empty for as long as it takes to write them.
+        The same program again touches no packet. For another one the state is made aside, and then adopted.
         """
         if self.running is None:
-            self._run(pipeline, [])
+            self.realize(pipeline)
         elif self.running.pipeline.build.library == pipeline.build.library:
             self._discard_saved()
             self.running = dataclasses.replace(self.running, pipeline=pipeline)
         else:
             updates = snapshot(self.running.entities, pipeline.schema)
-            trial = self._aside(pipeline)
+            successor = self._aside(pipeline)
             try:
-                _replay(trial.entities, updates)
+                if updates:
+                    write(successor.entities, p4r.WriteRequest(updates=updates), RoleConfig())
             except BatchError as error:
+                successor.entities.close()
                 raise RequestError(
                     INVALID_ARGUMENT, f"the forwarding state cannot be preserved under the new program: {error.message}"
                 ) from error
-            finally:
-                trial.entities.close()
-            self._run(pipeline, updates)
+            self._adopt(successor)
 
     def close(self) -> None:
         """Stop what runs in the background."""
@@ -104,31 +98,27 @@ class Programs:
             self.running.entities.close()
             self.running = None
 
-    def _run(self, pipeline: Pipeline, updates: list[p4r.Update]) -> None:
+    def _adopt(self, successor: Loaded) -> None:
         with translated("p4_device_config"):
-            self._dataplane.load(pipeline.build.library)  # if it fails, the old program goes on
-        if self.running is not None:
-            self.running.entities.close()
-        self.running = None
-        entities = Entities(pipeline.schema, self._dataplane, self._lock, self._notifier)
-        self.running = Loaded(pipeline, entities)
+            self._dataplane.adopt(successor.dataplane)
+        successor.entities.move(self._dataplane, self._notifier)
+        self._replace(dataclasses.replace(successor, dataplane=self._dataplane))
+
+    def _replace(self, successor: Loaded) -> None:
+        old, self.running = self.running, successor
+        if old is not None:
+            old.entities.close()
         self._discard_saved()
-        _replay(entities, updates)
-        LOG.info("pipeline realised: %s", pipeline.build.library)
+        LOG.info("pipeline realised: %s", successor.pipeline.build.library)
 
     def _aside(self, pipeline: Pipeline) -> Loaded:
         options = dataclasses.replace(self._dataplane.options, pcap_dir=None, trace=False)
         with translated("p4_device_config"):
             dataplane = DataPlane(options)
             dataplane.load(pipeline.build.library)
-        return Loaded(pipeline, Entities(pipeline.schema, dataplane, self._lock, _Nobody()))
+        return Loaded(pipeline, Entities(pipeline.schema, dataplane, self._lock, None), dataplane)
 
     def _discard_saved(self) -> None:
         if self._saved is not None:
             self._saved.entities.close()
             self._saved = None
-
-
-def _replay(entities: Entities, updates: list[p4r.Update]) -> None:
-    if updates:
-        write(entities, p4r.WriteRequest(updates=updates), RoleConfig())

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from finsy.proto import p4r
 
 from p4switch.dataplane import DataPlane
-from p4switch.server.handler import DELETE, INSERT, Sink, Undo
+from p4switch.server.handler import DELETE, INSERT, DataPlaneUser, Sink, Undo
 from p4switch.server.status import ALREADY_EXISTS, INVALID_ARGUMENT, NOT_FOUND, OUT_OF_RANGE, RequestError
 from p4switch.server.values import decode_unsigned, encode_unsigned
 
@@ -19,11 +19,11 @@ _MOST_SESSION = (1 << 15) - 1  # BMv2 refuses sessions from 32,768 on
 Replicas = list[tuple[int, int]]  # (port, instance)
 
 
-class ReplicationEntities:
+class ReplicationEntities(DataPlaneUser):
     """PacketReplicationEngineEntry. The messages are kept, so that a read gives back what was written."""
 
     def __init__(self, dataplane: DataPlane) -> None:
-        self._dataplane = dataplane
+        super().__init__(dataplane)
         self._groups: dict[int, p4r.MulticastGroupEntry] = {}
         self._sessions: dict[int, p4r.CloneSessionEntry] = {}
 
@@ -78,10 +78,10 @@ class ReplicationEntities:
 
     def _set_group(self, number: int, message: p4r.MulticastGroupEntry | None) -> None:
         if message is None:
-            self._dataplane.delete_multicast_group(number)
+            self.dataplane.delete_multicast_group(number)
             del self._groups[number]
         else:
-            self._dataplane.set_multicast_group(number, _decode_replicas(message.replicas, f"multicast group {number}"))
+            self.dataplane.set_multicast_group(number, _decode_replicas(message.replicas, f"multicast group {number}"))
             self._groups[number] = message
 
     def _write_session(self, kind: int, message: p4r.CloneSessionEntry) -> Undo:
@@ -108,11 +108,11 @@ class ReplicationEntities:
 
     def _set_session(self, number: int, message: p4r.CloneSessionEntry | None) -> None:
         if message is None:
-            self._dataplane.delete_clone_session(number)
+            self.dataplane.delete_clone_session(number)
             del self._sessions[number]
         else:
             replicas = _decode_replicas(message.replicas, f"clone session {number}")
-            self._dataplane.set_clone_session(number, replicas, message.packet_length_bytes)
+            self.dataplane.set_clone_session(number, replicas, message.packet_length_bytes)
             self._sessions[number] = message
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from finsy.proto import p4r
 
 from p4switch.dataplane import DataPlane, EntryRecord, TableEntry
+from p4switch.server.handler import DataPlaneUser
 from p4switch.server.matches import EntryKey, decode_matches
 from p4switch.server.meters import MeterConfig
 from p4switch.server.profiles import Profiles, Reference
@@ -39,12 +40,12 @@ class Note:
         into.idle_timeout_ns = self.idle_timeout_ns
 
 
-class TableState:
+class TableState(DataPlaneUser):
     """Access to the tables by messages. on_timed is called when an entry gets an idle time-out."""
 
     def __init__(self, schema: Schema, dataplane: DataPlane, profiles: Profiles) -> None:
+        super().__init__(dataplane)
         self.schema = schema
-        self.dataplane = dataplane
         self.profiles = profiles
         self.default_notes: dict[int, Note] = {}
         self.written_defaults: set[int] = set()  # ids of tables

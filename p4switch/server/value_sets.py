@@ -5,18 +5,18 @@ from __future__ import annotations
 from finsy.proto import p4r
 
 from p4switch.dataplane import DataPlane, FieldMatch
-from p4switch.server.handler import Sink, Undo, only_modify
+from p4switch.server.handler import DataPlaneUser, Sink, Undo, only_modify
 from p4switch.server.matches import Matches, decode_matches, encode_matches
 from p4switch.server.schema import LPM, RANGE, TERNARY, Key, Schema, ValueSet
 from p4switch.server.status import ALREADY_EXISTS, RESOURCE_EXHAUSTED, UNIMPLEMENTED, RequestError
 
 
-class ValueSetEntities:
+class ValueSetEntities(DataPlaneUser):
     """ValueSetEntry. The members are kept here, as the data plane gives none back."""
 
     def __init__(self, schema: Schema, dataplane: DataPlane) -> None:
+        super().__init__(dataplane)
         self._schema = schema
-        self._dataplane = dataplane
         self._members: dict[int, list[Matches]] = {number: [] for number in schema.value_sets}
 
     def p4_id(self, message: p4r.ValueSetEntry) -> int:
@@ -49,7 +49,7 @@ class ValueSetEntities:
                 encode_matches(value_set.keys, member, message.members.add())
 
     def _set(self, value_set: ValueSet, members: list[Matches]) -> None:
-        self._dataplane.set_value_set(value_set.id, [_as_masks(value_set, member) for member in members])
+        self.dataplane.set_value_set(value_set.id, [_as_masks(value_set, member) for member in members])
         self._members[value_set.id] = members
 
 

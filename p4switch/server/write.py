@@ -31,13 +31,8 @@ def write(entities: Entities, request: p4r.WriteRequest, role: RoleConfig) -> No
     elif request.atomicity == p4r.WriteRequest.ROLLBACK_ON_ERROR:
         errors = _write_all_or_none(entities, request, role)
     elif request.atomicity == p4r.WriteRequest.DATAPLANE_ATOMIC:
-        if len(request.updates) > 1:
-            raise RequestError(
-                status.UNIMPLEMENTED,
-                "DATAPLANE_ATOMIC is supported for batches of a single update; use ROLLBACK_ON_ERROR for "
-                f"{len(request.updates)} updates",
-            )
-        errors = _write_each(entities, request, role)
+        with entities.dataplane.paused():
+            errors = _write_all_or_none(entities, request, role)
     else:
         raise RequestError(status.INVALID_ARGUMENT, f"atomicity {request.atomicity} does not exist")
     if any(error is not _OK for error in errors):

@@ -50,7 +50,9 @@ class EveryReasonHasACounter(EthlinkTest):
 
     def runTest(self) -> None:
         self.assertEqual(len(set(DROP_REASONS.values())), len(DROP_REASONS))
-        self.assertEqual(self.switch.names.aliases("counters"), {*DROP_REASONS, "port_rx", "port_tx"})
+        self.assertEqual(
+            self.switch.names.aliases("counters"), {*DROP_REASONS, "port_rx", "port_tx", "packet_in_refused"}
+        )
 
 
 class CpuPort(EthlinkTest):

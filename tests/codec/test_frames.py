@@ -41,13 +41,25 @@ def test_oefh_equals_layout(vc: int, ecn: int, f: int, dst: int, src: int, next_
 
 
 @given(
-    st.integers(0, 3), BIT, IDS, IDS, NIBBLE, NIBBLE, st.integers(1, 256), U16, U32, U16, U64, st.binary(max_size=256)
+    st.integers(0, 3),
+    BIT,
+    IDS,
+    IDS,
+    U8,
+    NIBBLE,
+    NIBBLE,
+    st.integers(1, 256),
+    U16,
+    U32,
+    U16,
+    U64,
+    st.binary(max_size=256),
 )
 def test_lsu_packet_equals_layout(
-    ecn: int, f: int, dst: int, src: int, opcode: int, status: int, length: int,
+    ecn: int, f: int, dst: int, src: int, entropy: int, opcode: int, status: int, length: int,
     incarnation: int, request: int, key: int, address: int, data: bytes,
 ) -> None:  # fmt: skip
-    header = frames.oefh(vc=1, ecn=ecn, f=f, dst=dst, src=src)
+    header = frames.oefh(vc=1, ecn=ecn, f=f, dst=dst, src=src, entropy=entropy)
     seed = frames.end_to_end_seed(src, dst)
     packet = frames.lsu_packet(header, seed, opcode, length, incarnation, request, key, address, data, status)
     transaction = layouts.LSU.pack(
@@ -56,11 +68,13 @@ def test_lsu_packet_equals_layout(
     ) + data  # fmt: skip
     assert packet == header + transaction + layouts.end_to_end_crc(src, dst, transaction).to_bytes(4, "big")
     assert frames.parse_lsu(memoryview(packet)) == (
-        1, ecn, f, dst, src, opcode, status, length, incarnation, request, key, address, data,
+        1, ecn, f, dst, src, entropy, opcode, status, length, incarnation, request, key, address, data,
     )  # fmt: skip
     frame = frames.open_frame(packet)
     assert frame == frames.frame(Kind.DATA, packet)
     assert frames.open_packet(memoryview(frame)) == packet
+    moved = frames.parse_lsu(memoryview(frames.with_entropy(packet, entropy ^ 0xFF)))
+    assert moved == frames.parse_lsu(memoryview(packet))._replace(entropy=entropy ^ 0xFF)
 
 
 def test_scapy_agrees() -> None:

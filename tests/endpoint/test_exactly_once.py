@@ -65,7 +65,7 @@ class World:
 
     def start_source(self, incarnation: int, first_request: int = 1) -> None:
         self.counters: Counter[str] = Counter()
-        paths = Paths(SOURCE, [0, 1])
+        paths = Paths(SOURCE, [0, 1], ordered=False)
         self.initiator = Initiator(
             SOURCE, incarnation, paths, lambda _plane, packet: self.send(packet, True), self.counters, self.options,
             first_request,

@@ -153,19 +153,25 @@ def test_bad_requests_are_refused(wired: tuple[Wire, Gpu]) -> None:
 def test_duplicate_is_answered_but_not_executed(wired: tuple[Wire, Gpu]) -> None:
     wire, gpu = wired
     add = store(opcode="ATOMIC_ADD", address=8, data=(1).to_bytes(8, "little"))
-    for _ in range(3):
+    for entropy in range(3):  # a request that is sent again takes another path, and so does its answer
+        add[OEFH].entropy = entropy
         wire.send(add)
-        assert wire.receive()[LSU].data == b"\xaa" * 8
+        answer = wire.receive()
+        assert (answer[LSU].data, answer[OEFH].entropy) == (b"\xaa" * 8, entropy)
     assert gpu._memory.get(9).array[8] == 0xAB  # type: ignore[union-attr]
     assert gpu.counters()["duplicate_request"] == 2
 
 
 def test_congestion_is_echoed(wired: tuple[Wire, Gpu]) -> None:
     wire, _ = wired
-    wire.send(Link() / OEFH(dst=2, src=1, ecn=3, f=1) / LSU(opcode="LOAD", request=5, incarnation=1, key=9, length=16))
+    wire.send(
+        Link()
+        / OEFH(dst=2, src=1, ecn=3, f=1, entropy=77)
+        / LSU(opcode="LOAD", request=5, incarnation=1, key=9, length=16)
+    )
     response = wire.receive()
     assert (response[LSU].opcode, response[LSU].status, response[LSU].data) == (9, 8, b"\xaa" * 16)
-    assert response[OEFH].f == 1
+    assert (response[OEFH].f, response[OEFH].entropy) == (1, 77)
 
 
 def test_noise_does_no_harm(wired: tuple[Wire, Gpu]) -> None:

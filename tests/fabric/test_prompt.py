@@ -17,6 +17,7 @@ import pytest
 
 from controller.repl import SHELL_PYTHON
 from tests.fabric.conftest import REPOSITORY, Launcher, wait_until
+from tests.fabric.test_readme import block
 
 
 class Terminal:
@@ -115,11 +116,7 @@ def test_the_repl_edits_the_running_fabric(terminal: Terminal, launcher: Launche
     """`make repl`, as it is: stock p4runtime-shell entering the namespaces, fed from a pipe."""
     if not SHELL_PYTHON.exists():
         pytest.skip("p4runtime-shell is not installed")
-    typed = (
-        'te = table_entry["forward"](action="to_port")\n'
-        'te.match["tenant"] = "1"\nte.match["dst"] = "2"\nte.action["port"] = "3"\nte.modify()\n'
-        "print(len(list(table_entry['forward'].read())), 'routes')\n"
-    )
+    typed = block("repl", "python") + "print(len(list(table_entry['forward'].read())), 'routes')\n"
     done = subprocess.run(
         [sys.executable, "-m", "controller.repl", "s2", "--run-dir", str(launcher.run_dir)],
         input=typed, capture_output=True, text=True, timeout=60, check=False, cwd=REPOSITORY,

@@ -7,11 +7,15 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from codec.scapy_layers import LSU, OEFH, Link
+from controller.routes import next_hops
 from tests.fabric.conftest import BMV2_TOOLS, REPOSITORY
+from topologies.describe import describe
+from topologies.topos import FabricTopo
 
 README = (REPOSITORY / "README.md").read_text()
 
@@ -35,9 +39,11 @@ def shape(text: str) -> list[str]:
 
 
 def make(command: str, run_dir: Path) -> str:
+    # These tests may run under make themselves, which would pass its own flags and variables on.
+    plain = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
     done = subprocess.run(
         command, shell=True, cwd=REPOSITORY, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-        env={**os.environ, "RUN_DIR": str(run_dir), "COLUMNS": "100", "PYTHONPATH": str(REPOSITORY)}, timeout=120,
+        env={**plain, "RUN_DIR": str(run_dir), "COLUMNS": "100", "PYTHONPATH": str(REPOSITORY)}, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -69,6 +75,15 @@ def test_other_runs_end_well(command: str, tmp_path: Path) -> None:
     if "bmv2" in command and not all(map(shutil.which, BMV2_TOOLS)):
         pytest.skip("p4c and BMv2 are not installed")
     assert "\nok: " in make(command, tmp_path / "run")
+
+
+def test_the_topology_is_one() -> None:
+    names: dict[str, Any] = {"FabricTopo": FabricTopo}
+    exec(block("topology", "python"), names)
+    fabric = describe(names["Ring"](gpus=5), "ring")
+    assert len(fabric.switches) == 5
+    hops = next_hops(fabric, fabric.switch("s1"))
+    assert hops == {1: (1,), 2: (2,), 3: (2,), 4: (3,), 5: (3,)}
 
 
 def test_the_frames_are_real() -> None:

@@ -141,6 +141,23 @@ def test_a_full_disk_is_named(program: Path, tmp_path: Path) -> None:
     assert len(done.stdout.splitlines()) == 1
 
 
+def test_what_nobody_uses_is_removed_in_time(program: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    old = build(program, [PROGRAMS], cache_dir=cache)
+    for entry in cache.iterdir():
+        os.utime(entry, (0, 0))
+    new = build(program, [PROGRAMS], {"OTHER": "1"}, cache_dir=cache)  # finds the same program, under another index
+    assert new.library == old.library
+    (program.parent / "part.p4").write_text('#define PORT 9\n#include "common.p4"\n')
+    stale = cache / "program-of-old"
+    stale.mkdir()
+    os.utime(stale, (0, 0))
+    build(program, [PROGRAMS], cache_dir=cache)
+    assert not stale.exists()
+    assert old.library.exists()  # used a moment ago
+    assert old.runtime.exists()
+
+
 def test_errors_in_the_program_are_the_front_ends(program: Path, cache_dir: Path) -> None:
     program.write_text(PROGRAM.replace("PORT;", "nothing;"))
     with pytest.raises(CompileError) as caught:

@@ -75,7 +75,7 @@ class TypeInfo:
             if not isinstance(base, ty.Bits):
                 raise Failure(found.loc, f"@p4runtime_translation on a type of {base}", "translated types are bit<W>")
             uri, width = translation(kind)
-            self.add(ir.NamedType("new_type", name, width=width, uri=uri, notes=described))
+            self.add(ir.NamedType("new_type", name, width=width, original=original, uri=uri, notes=described))
         return ir.TypeSpec("new_type", name=name)
 
     def mention(self, kind: ty.Type) -> str:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
+import threading
 import time
 from collections.abc import Callable
 
 import pytest
 from finsy.proto import p4r, stratum
 
-from p4switch.dataplane import DataPlane
+from p4switch.dataplane import DataPlane, TableFull
 from p4switch.server import P4RuntimeServer, status
-from tests.p4switch.server.client import Client, between, exact, lpm, octets, optional, ternary
+from tests.p4switch.server.client import Client, WriteFailed, between, exact, lpm, octets, optional, ternary
 from tests.p4switch.server.conftest import CPU_PORT
 
 Connect = Callable[[P4RuntimeServer], Client]
@@ -121,7 +123,7 @@ def test_counts_and_registers(client: Client, dataplane: DataPlane) -> None:
     query.index.index = 5
     (counter,) = client.read(counter_entry=query)
     assert (counter.data.packet_count, counter.data.byte_count) == (3, 3 * len(frame()))
-    (direct,) = client.read(direct_counter_entry=p4r.DirectCounterEntry())
+    (direct,) = client.read(direct_counter_entry=p4r.DirectCounterEntry(table_entry=client.entry("exact_table")))
     assert (direct.data.packet_count, direct.data.byte_count) == (3, 3 * len(frame()))
     register = p4r.RegisterEntry(register_id=client.id_of("last_source"))
     register.index.index = 5
@@ -269,3 +271,50 @@ def test_lpm_miss_drops(client: Client, dataplane: DataPlane) -> None:
     dataplane.packet_out(frame(src=0x0B), 1)
     assert client.next("packet").payload == frame(src=0x0B)
     assert client.received.empty()
+
+
+def test_atomic_batch_is_seen_as_a_whole(client: Client, dataplane: DataPlane) -> None:
+    """Entries of two tables change together while packets pass: no packet meets one of them without the other."""
+    client.insert(table_entry=client.entry("exact_table", exact(1, 0x0A), action=client.action("counted_forward", 1)))
+
+    def states(reason: int) -> list[p4r.Update]:
+        entries = [
+            client.entry("lpm_table", lpm(1, 0x0B, 48), action=client.action("to_cpu", reason)),
+            client.entry("ternary_table", exact(2, 0x1234), priority=1, action=client.action("paint", reason)),
+        ]
+        return [p4r.Update(type=p4r.Update.MODIFY, entity=p4r.Entity(table_entry=entry)) for entry in entries]
+
+    for update in states(1):
+        client.insert(table_entry=update.entity.table_entry)
+    done = threading.Event()
+
+    def traffic() -> None:
+        while not done.is_set():
+            with contextlib.suppress(TableFull):
+                for _ in range(4):
+                    dataplane.packet_out(frame(), 1)
+            time.sleep(0.0005)
+
+    thread = threading.Thread(target=traffic)
+    thread.start()
+    try:
+        for number in range(150):
+            client.write(*states(1 + number % 7), atomicity=p4r.WriteRequest.DATAPLANE_ATOMIC)
+    finally:
+        done.set()
+        thread.join()
+    packets = []
+    with contextlib.suppress(queue.Empty):
+        while True:
+            packets.append(client.next("packet", 0.3))
+    assert {packet.metadata[1].value == packet.metadata[2].value for packet in packets} == {True}
+    assert len({packet.metadata[1].value for packet in packets}) > 3
+
+
+def test_atomic_batch_with_an_error_does_nothing(client: Client) -> None:
+    entry = client.entry("lpm_table", lpm(1, 0x0B, 48), action=client.action("to_cpu", 1))
+    updates = [p4r.Update(type=p4r.Update.INSERT, entity=p4r.Entity(table_entry=entry)) for _ in range(2)]
+    with pytest.raises(WriteFailed) as caught:
+        client.write(*updates, atomicity=p4r.WriteRequest.DATAPLANE_ATOMIC)
+    assert [error.canonical_code for error in caught.value.errors] == [status.ABORTED, status.ALREADY_EXISTS]
+    assert client.read(table_entry=client.entry("lpm_table")) == []

@@ -27,7 +27,6 @@ parser P(packet_in packet, out headers_t hdr, inout metadata_t meta, inout stand
     state between { meta.state = 3; packet.advance(16); packet.extract(hdr.one); transition accept; }
     state by_name { meta.state = 4; transition accept; }
     state checked {
-        meta.state = 5;
         verify(hdr.h.c == 1, error.BadValue);
         meta.state = 6;
         transition accept;

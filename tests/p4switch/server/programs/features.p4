@@ -32,6 +32,7 @@ struct headers_t {
 struct metadata_t {
     bit<2> color;
     bit<1> special;
+    bit<4> paint;
 }
 
 struct learn_t {
@@ -96,7 +97,11 @@ control Features(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         hdr.packet_in.setValid();
         hdr.packet_in.ingress_port = standard_metadata.ingress_port;
         hdr.packet_in.reason = reason;
+        hdr.packet_in.pad = meta.paint;
         standard_metadata.egress_spec = CPU_PORT;
+    }
+    action paint(bit<4> value) {
+        meta.paint = value;
     }
     action rated() {
         ternary_rate.read(meta.color);
@@ -123,7 +128,7 @@ control Features(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     }
     table ternary_table {
         key = { hdr.ethernet.dst: ternary; hdr.ethernet.type: exact; }
-        actions = { rated; NoAction; }
+        actions = { rated; paint; NoAction; }
         default_action = NoAction();
         meters = ternary_rate;
         size = 8;
