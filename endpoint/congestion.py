@@ -13,7 +13,7 @@ from typing import Final
 
 from codec.constants import CRC_BYTES, LSU_MAX_BYTES
 from codec.layouts import LSU, OEFH, credits_of
-from endpoint.managed_link import LinkProfile, largest_frame_credits
+from codec.profile import LinkProfile
 
 _SHARE: Final = 4
 """A destination gets one part in so many of the limit."""
@@ -25,7 +25,7 @@ def requests_per_destination(limits: Iterable[int], profile: LinkProfile) -> int
 
     At least what one largest frame takes, and one request.
     """
-    credits = max(sum(limits) // _SHARE, largest_frame_credits(profile))
+    credits = max(sum(limits) // _SHARE, profile.largest_frame)
     return max(1, credits // credits_of(_LARGEST_REQUEST, 1 << profile.credit_size, profile.packet_overhead))
 
 

@@ -13,8 +13,7 @@ from typing import Final
 COUNTER_BITS: Final = 20
 MODULUS: Final = 1 << COUNTER_BITS
 MASK: Final = MODULUS - 1
-MAX_LIMIT: Final = (1 << COUNTER_BITS - 1) - 1
-"""Largest credit limit: CL < 2^19."""
+_MAX_DIFFERENCE: Final = (1 << COUNTER_BITS - 1) - 1
 
 
 class Freed(Enum):
@@ -68,10 +67,11 @@ class CreditReceiver:
     `consumed` and `freed` are SAI's receiver_credits_consumed and receiver_credits_freed.
     """
 
-    __slots__ = ("consumed", "freed", "limit", "reported")
+    __slots__ = ("_threshold", "consumed", "freed", "limit", "reported")
 
-    def __init__(self, limit: int, in_use: int = 0) -> None:
+    def __init__(self, limit: int, threshold: int, in_use: int = 0) -> None:
         self.limit = limit
+        self._threshold = threshold
         self.consumed = in_use & MASK
         self.freed = 0
         self.reported = 0
@@ -96,8 +96,8 @@ class CreditReceiver:
         return self.freed - self.reported & MASK
 
     def update_due(self) -> bool:
-        """Tell whether a quarter of the limit was freed since the last CF_UPDATE."""
-        return 4 * self.unreported >= self.limit > 0
+        """Tell whether as much was freed since the last CF_UPDATE as makes another one due."""
+        return self.unreported >= self._threshold > 0
 
     def report(self) -> int:
         """Return the credits_freed for a CF_UPDATE that goes out now."""
@@ -110,7 +110,7 @@ class CreditReceiver:
         A CC_UPDATE that is older than what has arrived since (repeated or late) says nothing and is ignored.
         """
         lost = sender_consumed - self.consumed & MASK
-        if sender_consumed > MASK or lost > MAX_LIMIT:
+        if sender_consumed > MASK or lost > _MAX_DIFFERENCE:
             return 0
         self.freed = self.freed + lost & MASK
         self.consumed = sender_consumed

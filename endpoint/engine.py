@@ -21,11 +21,11 @@ from typing import Any, Final
 
 from codec.constants import MAX_GPU_ID, LsuOpcode, Next, Vc
 from codec.frames import Buffer, FrameError, parse_lsu
+from codec.profile import LinkProfile
 from endpoint.congestion import requests_per_destination
 from endpoint.errors import ClosedError
 from endpoint.initiator import Initiator
 from endpoint.link import LinkLayer
-from endpoint.managed_link import LinkProfile
 from endpoint.memory import Region
 from endpoint.port import Port
 from endpoint.target import Target

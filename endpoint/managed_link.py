@@ -7,10 +7,10 @@ credits too; the responses have a virtual channel of their own, so nothing waits
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from codec.constants import MAX_FRAME, VC_COUNT, Capability, Kind, LinkFlag, Vc
@@ -23,57 +23,17 @@ from codec.control import (
 )
 from codec.frames import FrameError, frame, parse_link
 from codec.layouts import LINK, credits_of
+from codec.profile import KEEPALIVE_MS, LinkProfile
 from endpoint.bringup import Bringup, LinkState, random_epoch
-from endpoint.credits import MAX_LIMIT, CreditReceiver, CreditSender, Freed
-from endpoint.errors import ConfigurationError
+from endpoint.credits import CreditReceiver, CreditSender, Freed
 from endpoint.link import POISONED, WRONG_SESSION, FramePort
 
 LINK_NOT_UP: Final = "link_not_up"
-MIN_FRAMES_OF_LIMIT: Final = 8
-"""A credit limit holds at least so many of the largest frames."""
-
 _WRONG_UPDATES: Final = 3
 """So many wrong CF_UPDATEs in a row, and the link is brought up anew."""
 _HELD_MOST: Final = 8192
 """Packets kept for want of credit per virtual channel; senders stop long before, by their windows."""
-_CONTROL: Final = int(Vc.CONTROL)
-
-
-@dataclass(frozen=True, slots=True)
-class LinkProfile:
-    """How a managed link is run. Raises ConfigurationError for what cannot work."""
-
-    lossless_vcs: int = 0b0000_0011
-    """Bit v: virtual channel v has credits. Requests and responses by default."""
-
-    credit_limit: int = 256
-    """Credits that the own receive buffer gives each lossless virtual channel."""
-
-    credit_size: int = 10
-    """log2 of the bytes per credit."""
-
-    packet_overhead: int = 0
-    """Bytes that a frame takes in the buffer beside its own; may be negative."""
-
-    keepalive_s: float = 0.010
-    """A CF_UPDATE goes out at least so often, and an LLR_INIT until it is echoed."""
-
-    silence_s: float = 0.100
-    """A link that was silent for so long is down and brought up anew."""
-
-    def __post_init__(self) -> None:
-        largest = credits_of(MAX_FRAME - LINK.size, 1 << self.credit_size, self.packet_overhead)
-        if not 0 <= self.lossless_vcs < 1 << _CONTROL:
-            raise ConfigurationError(f"lossless_vcs = {self.lossless_vcs:#x}: VCs 0 to 6 may be lossless")
-        if not MIN_FRAMES_OF_LIMIT * largest <= self.credit_limit <= MAX_LIMIT:
-            raise ConfigurationError(
-                f"credit_limit = {self.credit_limit} is out of range: {MIN_FRAMES_OF_LIMIT * largest} "
-                f"({MIN_FRAMES_OF_LIMIT} of the largest frames) to {MAX_LIMIT}"
-            )
-        if not 0 < self.keepalive_s < self.silence_s / 2:
-            raise ConfigurationError(
-                "0 < keepalive_s < silence_s / 2 does not hold: one lost keepalive would be a loss"
-            )
+_KEEPALIVE_S: Final = KEEPALIVE_MS / 1000
 
 
 class ManagedLink:
@@ -97,11 +57,13 @@ class ManagedLink:
         self._port = port
         self._counters = counters
         self._profile = profile
+        self._silence_s = profile.silence_ms / 1000 or math.inf
         self._clock = clock
         self.bringup = Bringup(draw)
         self._in_use = [0] * VC_COUNT
-        self._lossless = profile.lossless_vcs
-        self.receivers = [CreditReceiver(limit) for limit in self._limits()]
+        self._lossless = profile.lossless_mask
+        self._vc_map = profile.vc_map
+        self.receivers = self._receivers([0] * VC_COUNT)
         self.senders = [CreditSender(0) for _ in range(VC_COUNT)]
         self._peer_size = 1 << profile.credit_size
         self._peer_overhead = profile.packet_overhead
@@ -134,7 +96,7 @@ class ManagedLink:
         return sum(len(queue) for queue in self._held)
 
     def _send(self, packet: bytes, frees_vc: int, frees: int) -> None:
-        vc = packet[0] >> 3 & 7
+        vc = self._vc_map[packet[0] >> 3 & 7]
         if self._lossless >> vc & 1:
             queue = self._held[vc]
             if queue or not self._admit(vc, packet):
@@ -202,7 +164,7 @@ class ManagedLink:
         return self._drop("unexpected_control")  # LLR is not negotiated
 
     def _take_data(self, packet: memoryview) -> memoryview | None:
-        vc = packet[0] >> 3 & 7
+        vc = self._vc_map[packet[0] >> 3 & 7]
         self._arrived = 0
         self._arrived_vc = vc
         if self._lossless >> vc & 1:
@@ -257,11 +219,11 @@ class ManagedLink:
 
     def poll(self, now: float) -> float:
         """Do what the time asks for; return when to be called again at the latest."""
-        if self.bringup.state is LinkState.UP and now - self._last_heard >= self._profile.silence_s:
+        if self.bringup.state is LinkState.UP and now - self._last_heard >= self._silence_s:
             self._counters["silences"] += 1
             self._restart()
         if now >= self._next_keepalive:
-            self._next_keepalive = now + self._profile.keepalive_s
+            self._next_keepalive = now + _KEEPALIVE_S
             if self.bringup.state is LinkState.UP:
                 self._send_freed()
                 if any(self._lossless >> vc & 1 and sender.used for vc, sender in enumerate(self.senders)):
@@ -292,10 +254,13 @@ class ManagedLink:
         self._may_send = False
         self._wrong_updates = 0
         self._in_use = [receiver.used for receiver in self.receivers]
-        self.receivers = [CreditReceiver(limit, used) for limit, used in zip(self._limits(), self._in_use, strict=True)]
+        self.receivers = [
+            CreditReceiver(limit, used) for limit, used in zip(self._profile.limits(), self._in_use, strict=True)
+        ]
 
-    def _limits(self) -> list[int]:
-        return [self._profile.credit_limit if self._profile.lossless_vcs >> vc & 1 else 0 for vc in range(VC_COUNT)]
+    def _receivers(self, in_use: list[int]) -> list[CreditReceiver]:
+        profile = self._profile
+        return [CreditReceiver(*values) for values in zip(profile.limits(), profile.thresholds(), in_use, strict=True)]
 
     def _take_init(self, init: LinkInit, echo: bool) -> None:
         self._counters["llr_rx_init_echo_ctl_os" if echo else "llr_rx_init_ctl_os"] += 1
@@ -317,7 +282,7 @@ class ManagedLink:
 
     def _come_up(self, init: LinkInit) -> None:
         self._counters["link_ups"] += 1
-        both = init.lossless_vcs & self._profile.lossless_vcs
+        both = init.lossless_vcs & self._profile.lossless_mask
         self._lossless = both if init.capabilities & Capability.CBFC else 0
         self._peer_size = 1 << init.credit_size
         self._peer_overhead = init.packet_overhead
@@ -336,9 +301,9 @@ class ManagedLink:
             credit_size=profile.credit_size,
             packet_overhead=profile.packet_overhead,
             max_frame=MAX_FRAME,
-            lossless_vcs=profile.lossless_vcs,
+            lossless_vcs=profile.lossless_mask,
             outstanding_frames_max=0,
-            credit_limit=tuple(self._limits()),
+            credit_limit=profile.limits(),
             credits_in_use=tuple(self._in_use),
         )
         name = "llr_tx_init_ctl_os" if kind == Kind.LLR_INIT else "llr_tx_init_echo_ctl_os"
@@ -352,8 +317,3 @@ class ManagedLink:
         name = "cbfc_num_cf_update_messages_tx" if kind == Kind.CF_UPDATE else "cbfc_num_cc_update_messages_tx"
         self._counters[name] += 1
         self._port.send(frame(kind, credit_update_body(values), session=self.bringup.session))
-
-
-def largest_frame_credits(profile: LinkProfile) -> int:
-    """Return the credits of the largest frame under a profile."""
-    return credits_of(MAX_FRAME - LINK.size, 1 << profile.credit_size, profile.packet_overhead)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from codec.constants import REQUEST_WINDOW
+from codec.profile import LinkProfile
 from endpoint.errors import ConfigurationError
-from endpoint.managed_link import LinkProfile
 
 
 @dataclass(frozen=True, slots=True)
