@@ -254,9 +254,7 @@ class ManagedLink:
         self._may_send = False
         self._wrong_updates = 0
         self._in_use = [receiver.used for receiver in self.receivers]
-        self.receivers = [
-            CreditReceiver(limit, used) for limit, used in zip(self._profile.limits(), self._in_use, strict=True)
-        ]
+        self.receivers = self._receivers(self._in_use)
 
     def _receivers(self, in_use: list[int]) -> list[CreditReceiver]:
         profile = self._profile
