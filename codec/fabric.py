@@ -221,7 +221,7 @@ _SWITCH_PORT: Final[_Members] = (
 def _nodes(
     items: list[Any], what: str, members: _Members, port_members: _Members, faults: list[str]
 ) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """Return the members of each node but its ports, and those of each of its ports; append to `faults` what is wrong."""
+    """Return the members of each node but its ports, and of each of its ports; append to `faults` what is wrong."""
     nodes = []
     for index, item in enumerate(items):
         name = item.get("name") if isinstance(item, dict) else None
