@@ -112,7 +112,7 @@ class DataPlane:
         counters, meters, multicast groups and clone sessions start anew; packets that wait inside are dropped. Raises
         InvalidArgument when the library is no program for this runtime; the old program then stays."""
         with self._lock:
-            self._check(self._lib.sw_load(self._switch, str(library).encode()))
+            self._check(self._lib.sw_load(self._switch, str(library.absolute()).encode()))
             self._program = Program(self._ffi, self._lib.sw_program(self._switch))
             self._groups.clear()
             self._sessions.clear()
@@ -134,7 +134,7 @@ class DataPlane:
     def paused(self) -> Iterator[None]:
         """Work on no packet meanwhile: all that this thread does inside takes effect between two packets.
 
-        Frames wait in the receive rings; those of 2,048 frames overflow after some milliseconds of full load.
+        Frames wait in the receive rings; those of 1,024 frames overflow after some milliseconds of full load.
         """
         self._lib.sw_pause(self._switch)
         try:
