@@ -453,7 +453,8 @@ class Operators(ElaboratorBase):
             return boolean(True)
         assert isinstance(operand, Value)
         kind = operand.type
-        assert isinstance(kind, ty.Struct)
+        if not isinstance(kind, ty.Struct):
+            return boolean(False)  # a union's member whose type is in error
         if kind.kind == "header_union":
             result: Operand = boolean(False)
             for i, name in enumerate(kind.fields):
