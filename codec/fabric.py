@@ -170,38 +170,8 @@ class Fabric:
                 tenants[int(key)] = name
             else:
                 faults.append(f"tenants: {key!r}: {name!r} is not a number with a name")
-        gpus = []
-        for index, item in enumerate(top.get("gpus", [])):
-            where = _where("gpus", index, item)
-            optional: dict[str, type] = {"tenant": int, "incarnation": int}
-            gpu = _record(item, where, {"id": int, "name": str, "ports": list}, optional, faults)
-            ports = [
-                _record(
-                    port,
-                    f"{where}.ports[{number}]",
-                    {"plane": int, "iface": str},
-                    {"switch": str, "switch_port": int},
-                    faults,
-                )
-                for number, port in enumerate(gpu.pop("ports", []))
-            ]
-            gpus.append((gpu, ports))
-        switches = []
-        for index, item in enumerate(top.get("switches", [])):
-            where = _where("switches", index, item)
-            optional = {"plane": int, "device_id": int, "grpc": str, "log": str}
-            switch = _record(item, where, {"id": int, "name": str, "ports": list}, optional, faults)
-            ports = [
-                _record(
-                    port,
-                    f"{where}.ports[{number}]",
-                    {"port": int, "iface": str, "role": str, "peer": str},
-                    {"mode": str, "peer_port": int},
-                    faults,
-                )
-                for number, port in enumerate(switch.pop("ports", []))
-            ]
-            switches.append((switch, ports))
+        gpus = _nodes(top.get("gpus", []), "gpus", _GPU, _GPU_PORT, faults)
+        switches = _nodes(top.get("switches", []), "switches", _SWITCH, _SWITCH_PORT, faults)
         if faults:
             raise FabricError(faults)
         return cls(
@@ -234,9 +204,35 @@ class Fabric:
         write_whole(path, json.dumps(self.to_json(), indent=1) + "\n")
 
 
-def _where(what: str, index: int, item: Any) -> str:
-    name = item.get("name") if isinstance(item, dict) else None
-    return f"{what}[{index}]" + (f" ({name})" if isinstance(name, str) else "")
+_Members = tuple[Mapping[str, type], Mapping[str, type]]
+"""The members of a JSON object with their types: those that it must have, and those that it may have."""
+_GPU: Final[_Members] = {"id": int, "name": str, "ports": list}, {"tenant": int, "incarnation": int}
+_GPU_PORT: Final[_Members] = {"plane": int, "iface": str}, {"switch": str, "switch_port": int}
+_SWITCH: Final[_Members] = (
+    {"id": int, "name": str, "ports": list},
+    {"plane": int, "device_id": int, "grpc": str, "log": str},
+)
+_SWITCH_PORT: Final[_Members] = (
+    {"port": int, "iface": str, "role": str, "peer": str},
+    {"mode": str, "peer_port": int},
+)
+
+
+def _nodes(
+    items: list[Any], what: str, members: _Members, port_members: _Members, faults: list[str]
+) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """Return the members of each node but its ports, and of each of its ports; append to `faults` what is wrong."""
+    nodes = []
+    for index, item in enumerate(items):
+        name = item.get("name") if isinstance(item, dict) else None
+        where = f"{what}[{index}]" + (f" ({name})" if isinstance(name, str) else "")
+        node = _record(item, where, *members, faults)
+        ports = [
+            _record(port, f"{where}.ports[{number}]", *port_members, faults)
+            for number, port in enumerate(node.pop("ports", []))
+        ]
+        nodes.append((node, ports))
+    return nodes
 
 
 def _record(

@@ -112,7 +112,7 @@ class DataPlane:
         counters, meters, multicast groups and clone sessions start anew; packets that wait inside are dropped. Raises
         InvalidArgument when the library is no program for this runtime; the old program then stays."""
         with self._lock:
-            self._check(self._lib.sw_load(self._switch, str(library).encode()))
+            self._check(self._lib.sw_load(self._switch, str(library.absolute()).encode()))
             self._program = Program(self._ffi, self._lib.sw_program(self._switch))
             self._groups.clear()
             self._sessions.clear()
@@ -134,7 +134,7 @@ class DataPlane:
     def paused(self) -> Iterator[None]:
         """Work on no packet meanwhile: all that this thread does inside takes effect between two packets.
 
-        Frames wait in the receive rings; those of 2,048 frames overflow after some milliseconds of full load.
+        Frames wait in the receive rings; those of 1,024 frames overflow after some milliseconds of full load.
         """
         self._lib.sw_pause(self._switch)
         try:
@@ -380,6 +380,7 @@ class DataPlane:
 
     def direct_counter_write(self, entry: TableEntry, packets: int, octets: int) -> None:
         op, words = self._key(self._table(self._loaded(), entry.table_id), entry)
+        _check_counts(packets, octets)
         self._check(self._lib.sw_direct_counter_write(self._switch, op, words, packets, octets))
 
     def direct_meter_config(self, entry: TableEntry) -> MeterConfig | None:
@@ -411,6 +412,7 @@ class DataPlane:
     def counter_write(self, counter_id: int, index: int, packets: int, octets: int) -> None:
         cells = self._cells("counter", self._loaded().counters, counter_id)
         self._check_range(cells, "counter", index, 1)
+        _check_counts(packets, octets)
         self._check(self._lib.sw_counter_write(self._switch, cells.index, index, packets, octets))
 
     def register_read(self, register_id: int, index: int) -> int:
@@ -650,3 +652,8 @@ class DataPlane:
         if status < 0:
             raise self._error(status)
         return int(status)
+
+
+def _check_counts(packets: int, octets: int) -> None:
+    if not (0 <= packets < 1 << 64 and 0 <= octets < 1 << 64):
+        raise InvalidArgument(f"{packets} packets and {octets} bytes: counters have 64 bits and no sign")

@@ -70,6 +70,9 @@ def unpack(slots: list[Slot], buffer: str, prefix: str = "b") -> list[str]:
     lines = [f"const uint64_t {prefix}{i} = p4_load_be({buffer} + {at}, {size});" for i, (at, size) in enumerate(runs)]
     position = 0
     for slot in slots:
+        if not slot.width:  # bit<0>
+            lines.append(f"{slot.text} = 0;")
+            continue
         low, high = position, position + slot.width
         position = high
         if native(slot.width):

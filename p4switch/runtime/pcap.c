@@ -27,23 +27,26 @@ struct pcap *pcap_create(const char *dir, uint32_t port, const char *direction)
     return p;
 }
 
+static void give_up(struct pcap *p)
+{
+    fprintf(stderr, "p4switch: the capture %s ends here: %s\n", p->path, strerror(errno));
+    fclose(p->file);
+    p->file = NULL;
+}
+
 void pcap_write(struct pcap *p, const uint8_t *frame, uint32_t len)
 {
     struct timespec t;
     if (!p || !p->file) return;
     clock_gettime(CLOCK_REALTIME, &t);
     uint32_t header[4] = {(uint32_t)t.tv_sec, (uint32_t)t.tv_nsec, len, len};
-    if (fwrite(header, sizeof header, 1, p->file) != 1 || fwrite(frame, len, 1, p->file) != 1) {
-        fprintf(stderr, "p4switch: the capture %s ends here: %s\n", p->path, strerror(errno));
-        fclose(p->file);
-        p->file = NULL;
-    }
+    if (fwrite(header, sizeof header, 1, p->file) != 1 || fwrite(frame, len, 1, p->file) != 1) give_up(p);
     p->dirty = true;
 }
 
 void pcap_flush(struct pcap *p)
 {
-    if (p && p->file && p->dirty) fflush(p->file);
+    if (p && p->file && p->dirty && fflush(p->file)) give_up(p);
     if (p) p->dirty = false;
 }
 

@@ -4,9 +4,8 @@ service.py is the gRPC edge, stream.py a controller's stream, device.py what bot
 module of its own (tables, arrays, replication, digests, ...), which entities.py puts together for a loaded pipeline.
 
 Where the specification leaves a choice, status codes are BMv2's. Not supported, and answered with UNIMPLEMENTED: watch
-ports of selector members, meter counters per colour, counters and meters of default entries, externs. P4Infos with
-types that are translated to strings are refused. After the first 4 KB of messages, the errors of a batch are told by
-code alone.
+ports of selector members, meter counters per colour, counters and meters of default entries, externs. After the first
+4 KB of messages, the errors of a batch are told by code alone.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ from finsy.proto import p4r
 from p4switch.server import status
 from p4switch.server.schema import Action, Table
 from p4switch.server.status import INVALID_ARGUMENT, PERMISSION_DENIED, RequestError
-from p4switch.server.values import encode_unsigned
 
 Params = tuple[int, ...]
 
@@ -53,4 +52,4 @@ def encode_action(action: Action, params: Params, into: p4r.Action) -> None:
     """Fill in an action message."""
     into.action_id = action.id
     for field, value in zip(action.params, params, strict=True):
-        into.params.add(param_id=field.id, value=encode_unsigned(value))
+        into.params.add(param_id=field.id, value=field.encode(value))

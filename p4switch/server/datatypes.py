@@ -7,13 +7,14 @@ in order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from finsy.proto import p4d, p4t
 
 from p4switch.server.status import INVALID_ARGUMENT, RequestError
+from p4switch.server.translation import Translation
 from p4switch.server.values import decode_signed, decode_unsigned, encode_signed, encode_unsigned
 
 _MOST_NESTED = 16  # deeper than any P4 program; a P4Info may name a struct inside itself
@@ -29,35 +30,48 @@ class _Described(Protocol):
 
 
 @dataclass(frozen=True)
+class Types:
+    """What is known of named types: the P4Info's part, and the translations of those that need one."""
+
+    info: p4t.P4TypeInfo
+    translations: Mapping[str, Translation]
+
+
+@dataclass(frozen=True)
 class Field:
-    """A value that travels as a byte string. uri is set when its type is translated (@p4runtime_translation)."""
+    """A value that travels as a byte string. width: bits as controllers see it, 0 for strings."""
 
     id: int
     name: str
     width: int
     owner: str  # for messages: "match field 'x' of table 't'"
-    uri: str = ""
+    type_name: str = ""
+    translation: Translation | None = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, described: _Described, types: p4t.P4TypeInfo, owner: str) -> Field:
+    def of(cls, described: _Described, types: Types, owner: str) -> Field:
         """Describe a field of a P4Info; INVALID_ARGUMENT when it has no usable width."""
-        new_type = types.new_types.get(described.type_name.name) if described.type_name.name else None
-        translated = new_type is not None and new_type.HasField("translated_type")
-        if new_type is not None and translated and new_type.translated_type.HasField("sdn_string"):
-            raise RequestError(
-                INVALID_ARGUMENT,
-                f"P4Info: {owner} is shown to controllers as a string (@p4runtime_translation of "
-                f"'{described.type_name.name}'); this switch translates only to bit<W>",
-            )
-        if described.bitwidth <= 0:
+        translation = types.translations.get(described.type_name.name)
+        if described.bitwidth <= 0 and not (translation is not None and translation.is_string):
             raise RequestError(INVALID_ARGUMENT, f"P4Info: {owner} has bit width {described.bitwidth}")
-        uri = new_type.translated_type.uri if new_type is not None and translated else ""
-        return cls(described.id, described.name, described.bitwidth, owner, uri)
+        return cls(described.id, described.name, described.bitwidth, owner, described.type_name.name, translation)
+
+    @property
+    def plane_width(self) -> int:
+        """Bits in the program."""
+        return self.width if self.translation is None else self.translation.plane_width
 
     def decode(self, data: bytes) -> int:
+        """Read a value as the program has it."""
+        if self.translation is not None:
+            return self.translation.to_plane(data, self.owner)
         if data and len(data) * 8 <= self.width:  # the common case, without a call
             return int.from_bytes(data, "big")
         return decode_unsigned(data, self.width, self.owner)
+
+    def encode(self, value: int) -> bytes:
+        """Write a value of the program."""
+        return encode_unsigned(value) if self.translation is None else self.translation.to_sdn(value)
 
 
 @dataclass(frozen=True)
@@ -73,9 +87,10 @@ class DataType:
     signed: bool = False
     members: tuple[tuple[str, DataType], ...] = ()
     labels: tuple[str, ...] = ()
+    translation: Translation | None = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo, owner: str, depth: int = 0) -> DataType:
+    def of(cls, spec: p4t.P4DataTypeSpec, types: Types, owner: str, depth: int = 0) -> DataType:
         """Describe a P4DataTypeSpec; INVALID_ARGUMENT for what this switch cannot keep."""
         kind = spec.WhichOneof("type_spec")
         if depth > _MOST_NESTED:
@@ -86,23 +101,26 @@ class DataType:
             return cls("bool", 1)
         if kind == "tuple":
             return cls("tuple", members=tuple(("", cls.of(m, types, owner, depth + 1)) for m in spec.tuple.members))
-        if kind == "struct" and spec.struct.name in types.structs:
-            members = types.structs[spec.struct.name].members
+        if kind == "struct" and spec.struct.name in types.info.structs:
+            members = types.info.structs[spec.struct.name].members
             return cls("struct", members=tuple((m.name, cls.of(m.type_spec, types, owner, depth + 1)) for m in members))
-        if kind == "header" and spec.header.name in types.headers:
-            fields = types.headers[spec.header.name].members
+        if kind == "header" and spec.header.name in types.info.headers:
+            fields = types.info.headers[spec.header.name].members
             return cls("header", members=tuple((m.name, cls._bitstring(m.type_spec, owner)) for m in fields))
-        if kind == "enum" and spec.enum.name in types.enums:
-            return cls("enum", 32, labels=tuple(m.name for m in types.enums[spec.enum.name].members))
-        if kind == "serializable_enum" and spec.serializable_enum.name in types.serializable_enums:
-            return cls("enum_value", types.serializable_enums[spec.serializable_enum.name].underlying_type.bitwidth)
+        if kind == "enum" and spec.enum.name in types.info.enums:
+            return cls("enum", 32, labels=tuple(m.name for m in types.info.enums[spec.enum.name].members))
+        if kind == "serializable_enum" and spec.serializable_enum.name in types.info.serializable_enums:
+            return cls(
+                "enum_value", types.info.serializable_enums[spec.serializable_enum.name].underlying_type.bitwidth
+            )
         if kind == "error":
-            return cls("error", 32, labels=tuple(types.error.members))
-        if kind == "new_type" and spec.new_type.name in types.new_types:
-            new_type = types.new_types[spec.new_type.name]
+            return cls("error", 32, labels=tuple(types.info.error.members))
+        if kind == "new_type" and spec.new_type.name in types.info.new_types:
+            new_type = types.info.new_types[spec.new_type.name]
             if new_type.HasField("original_type"):
                 return cls.of(new_type.original_type, types, owner, depth + 1)
-            return cls("bitstring", new_type.translated_type.sdn_bitwidth)
+            translation = types.translations.get(spec.new_type.name)
+            return cls("bitstring", new_type.translated_type.sdn_bitwidth, translation=translation)
         raise RequestError(INVALID_ARGUMENT, f"P4Info: {owner} has a type that this switch cannot expose: {kind}")
 
     @classmethod
@@ -133,6 +151,8 @@ class DataType:
             header.bitstrings.extend(member.encode(leaves).bitstring for _, member in self.members)
             return p4d.P4Data(header=header)
         value = next(leaves)
+        if self.translation is not None:
+            return p4d.P4Data(bitstring=self.translation.to_sdn(value))
         if self.kind == "bool":
             return p4d.P4Data(bool=bool(value))
         if self.kind == "enum":
@@ -173,6 +193,8 @@ class DataType:
         return [self._decode_bits(data.enum_value if self.kind == "enum_value" else data.bitstring, what)]
 
     def _decode_bits(self, data: bytes, what: str) -> int:
+        if self.translation is not None:
+            return self.translation.to_plane(data, what)
         return decode_signed(data, self.width, what) if self.signed else decode_unsigned(data, self.width, what)
 
     def _label(self, value: int) -> str:

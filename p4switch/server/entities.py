@@ -41,6 +41,8 @@ class Entities:
         self.schema = schema
         self.dataplane = dataplane
         self._notifier = notifier
+        for translation in schema.types.translations.values():
+            translation.port_of = self._port_of
         profiles = Profiles(schema, dataplane)
         state = TableState(schema, dataplane, profiles)
         self.tables = TableEntities(state)
@@ -72,6 +74,9 @@ class Entities:
         self._notifier = notifier
         for user in self._users:
             user.dataplane = dataplane
+
+    def _port_of(self, iface: str) -> int | None:
+        return next((port.port for port in self.dataplane.ports() if port.iface == iface), None)
 
     def _send_digest(self, digest_id: int, message: p4r.DigestList) -> None:
         if self._notifier is not None:

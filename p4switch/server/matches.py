@@ -41,7 +41,9 @@ def encode_matches(keys: Sequence[Key], matches: Matches, into: p4r.TableEntry |
         if match is None:
             continue
         message = into.match.add(field_id=key.field.id)
-        if key.kind == EXACT:
+        if key.field.translation is not None:
+            _encode_translated(key, match, message)
+        elif key.kind == EXACT:
             message.exact.value = encode_unsigned(match.value)
         elif key.kind == LPM:
             message.lpm.value = encode_unsigned(match.value)
@@ -65,6 +67,8 @@ def _decode(key: Key, message: p4r.FieldMatch) -> FieldMatch:
         )
     if kind == EXACT:
         return FieldMatch(field.decode(message.exact.value))
+    if field.translation is not None and kind != OPTIONAL:
+        return _decode_translated(key, message)
     if kind == LPM:
         return _lpm(key, message.lpm)
     if kind == TERNARY:
@@ -116,3 +120,37 @@ def _range(key: Key, message: p4r.FieldMatch.Range) -> FieldMatch:
             INVALID_ARGUMENT, f"{field.owner}: the range covers every value; leave the field out to match everything"
         )
     return FieldMatch(low, mask_or_hi=high)
+
+
+def _decode_translated(key: Key, message: p4r.FieldMatch) -> FieldMatch:
+    """Read an lpm, ternary or range match of a translated type, which has to name one value: 1.4 allows no more."""
+    field = key.field
+    if message.WhichOneof("field_match_type") == "lpm":
+        value, one = message.lpm.value, message.lpm.prefix_len == field.width
+    elif message.WhichOneof("field_match_type") == "ternary":
+        value, one = message.ternary.value, int.from_bytes(message.ternary.mask, "big") == (1 << field.width) - 1
+    else:
+        value, one = message.range.low, message.range.low == message.range.high
+    if not one or not field.width:
+        raise RequestError(
+            INVALID_ARGUMENT,
+            f"{field.owner} has the translated type '{field.type_name}': it matches one value or is left out",
+        )
+    plane = field.decode(value)
+    if key.kind == LPM:
+        return FieldMatch(plane, prefix=field.plane_width)
+    return FieldMatch(plane, mask_or_hi=(1 << field.plane_width) - 1 if key.kind == TERNARY else plane)
+
+
+def _encode_translated(key: Key, match: FieldMatch, message: p4r.FieldMatch) -> None:
+    value = key.field.encode(match.value)
+    if key.kind == EXACT:
+        message.exact.value = value
+    elif key.kind == OPTIONAL:
+        message.optional.value = value
+    elif key.kind == LPM:
+        message.lpm.value, message.lpm.prefix_len = value, key.field.width
+    elif key.kind == TERNARY:
+        message.ternary.value, message.ternary.mask = value, encode_unsigned((1 << key.field.width) - 1)
+    else:
+        message.range.low = message.range.high = value

@@ -12,7 +12,6 @@ from finsy.proto import p4r
 from p4switch.server import status
 from p4switch.server.schema import ControllerHeader, Schema
 from p4switch.server.status import INVALID_ARGUMENT, RequestError
-from p4switch.server.values import encode_unsigned
 
 
 def encode_packet_out(schema: Schema, message: p4r.PacketOut) -> bytes:
@@ -37,9 +36,9 @@ def decode_packet_in(schema: Schema, frame: bytes) -> p4r.PacketIn:
     bits = int.from_bytes(frame[: header.length], "big")
     left = header.length * 8
     for field in header.fields:
-        left -= field.width
-        value = bits >> left & (1 << field.width) - 1
-        message.metadata.add(metadata_id=field.id, value=encode_unsigned(value))
+        left -= field.plane_width
+        value = bits >> left & (1 << field.plane_width) - 1
+        message.metadata.add(metadata_id=field.id, value=field.encode(value))
     return message
 
 
@@ -59,6 +58,6 @@ def _pack(header: ControllerHeader, metadata: Iterable[p4r.PacketMetadata]) -> b
     for field in header.fields:
         if field.id not in values:
             raise RequestError(INVALID_ARGUMENT, f"{header.name}: metadata '{field.name}' ({field.id}) is missing")
-        bits = bits << field.width | field.decode(values[field.id])
-    spare = header.length * 8 - sum(field.width for field in header.fields)
+        bits = bits << field.plane_width | field.decode(values[field.id])
+    spare = header.length * 8 - sum(field.plane_width for field in header.fields)
     return (bits << spare).to_bytes(header.length, "big")

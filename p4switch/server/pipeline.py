@@ -38,12 +38,12 @@ def verify(request: p4r.SetForwardingPipelineConfigRequest) -> Pipeline:
         raise RequestError(
             INVALID_ARGUMENT, "p4_device_config is empty; it is the .p4bin file that `p4switch compile -o DIR` writes"
         )
-    schema = build_schema(config.p4info)
     try:
         result = build.load_container(config.p4_device_config)
     except build.BuildError as error:
         raise RequestError(INVALID_ARGUMENT, f"p4_device_config: {error}") from error
-    _check_same_program(schema, build_schema(result.p4info))
+    schema = build_schema(config.p4info, result.translated)
+    _check_same_program(schema, build_schema(result.p4info, result.translated))
     kept = p4r.ForwardingPipelineConfig()
     kept.CopyFrom(config)
     return Pipeline(kept, schema, result)
@@ -52,7 +52,7 @@ def verify(request: p4r.SetForwardingPipelineConfigRequest) -> Pipeline:
 def from_build(result: BuildResult) -> Pipeline:
     """Make a pipeline of a program that was compiled here rather than pushed by a client."""
     config = p4r.ForwardingPipelineConfig(p4info=result.p4info, p4_device_config=result.container)
-    return Pipeline(config, build_schema(result.p4info), result)
+    return Pipeline(config, build_schema(result.p4info, result.translated), result)
 
 
 def describe(pipeline: Pipeline | None, response_type: int) -> p4r.GetForwardingPipelineConfigResponse:

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from finsy.proto import p4i, p4t
+from finsy.proto import p4i
 
 from p4switch.server import status
-from p4switch.server.datatypes import DataType, Field
+from p4switch.server.datatypes import DataType, Field, Types
 from p4switch.server.status import INVALID_ARGUMENT, RequestError
+from p4switch.server.translation import translations
 
 EXACT = p4i.MatchField.EXACT
 LPM = p4i.MatchField.LPM
@@ -150,6 +151,7 @@ class Schema:
     """All objects of a P4Info by id. names covers every object, for messages."""
 
     p4info: p4i.P4Info
+    types: Types
     names: dict[int, str] = field(default_factory=dict)
     actions: dict[int, Action] = field(default_factory=dict)
     tables: dict[int, Table] = field(default_factory=dict)
@@ -178,10 +180,13 @@ class Schema:
         raise RequestError(INVALID_ARGUMENT, f"no {kind} has id {p4_id} in the P4Info; there is {known}")
 
 
-def build_schema(p4info: p4i.P4Info) -> Schema:
-    """Index a P4Info; INVALID_ARGUMENT if it contradicts itself or asks for what this switch does not have."""
-    schema = Schema(p4info)
-    types = p4info.type_info
+def build_schema(p4info: p4i.P4Info, plane_widths: dict[str, int] | None = None) -> Schema:
+    """Index a P4Info; INVALID_ARGUMENT if it contradicts itself or asks for what this switch does not have.
+
+    plane_widths: what translated types are in the program, by name, in bits; P4Info does not say it.
+    """
+    types = Types(p4info.type_info, translations(p4info.type_info, plane_widths or {}))
+    schema = Schema(p4info, types)
     for kind in _NAMED:
         objects = getattr(p4info, kind)
         for each in objects:
@@ -260,7 +265,7 @@ def _positions(fields: Iterable[Field], owner: str) -> dict[int, int]:
     return positions
 
 
-def _keys(match_fields: Iterable[p4i.MatchField], types: p4t.P4TypeInfo, owner: str) -> tuple[Key, ...]:
+def _keys(match_fields: Iterable[p4i.MatchField], types: Types, owner: str) -> tuple[Key, ...]:
     keys = []
     for each in match_fields:
         if each.match_type not in _KIND_NAMES:
@@ -277,7 +282,7 @@ def _keys(match_fields: Iterable[p4i.MatchField], types: p4t.P4TypeInfo, owner: 
 def _table(schema: Schema, table: p4i.Table) -> Table:
     name = table.preamble.name
     owner = f"table '{name}'"
-    keys = _keys(table.match_fields, schema.p4info.type_info, owner)
+    keys = _keys(table.match_fields, schema.types, owner)
     actions = {}
     for ref in table.action_refs:
         action = schema.actions.get(ref.id)
@@ -319,9 +324,7 @@ def _add_controller_header(schema: Schema, header: p4i.ControllerPacketMetadata)
         raise RequestError(
             INVALID_ARGUMENT, f"P4Info: controller header '{name}' is neither 'packet_in' nor 'packet_out'"
         )
-    fields = tuple(
-        Field.of(each, schema.p4info.type_info, f"metadata '{each.name}' of {name}") for each in header.metadata
-    )
+    fields = tuple(Field.of(each, schema.types, f"metadata '{each.name}' of {name}") for each in header.metadata)
     _positions(fields, name)
-    bits = sum(each.width for each in fields)
+    bits = sum(each.plane_width for each in fields)
     setattr(schema, name, ControllerHeader(name, fields, (bits + 7) // 8))

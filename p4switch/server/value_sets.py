@@ -62,7 +62,7 @@ def _as_masks(value_set: ValueSet, member: Matches) -> Matches:
 
 
 def _mask(key: Key, match: FieldMatch) -> int:
-    full, spare = (1 << key.field.width) - 1, key.field.width - match.prefix
+    full, spare = (1 << key.field.plane_width) - 1, key.field.plane_width - match.prefix
     if key.kind == LPM:
         return full >> spare << spare
     return match.mask_or_hi if key.kind == TERNARY else full

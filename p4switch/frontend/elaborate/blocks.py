@@ -356,8 +356,10 @@ class Blocks(Tables):
         assert decl.body is not None
         with self.capture() as body:
             if block.scope is None:
+                shared, self.shared = self.shared, self.shared or block.calls > 1
                 with self.capture() as opening:
                     block.scope = self.open_block(block, names, types)
+                self.shared = shared
                 self._openings[id(block)] = opening
             self.out.extend(self._openings[id(block)])
             saved = self.prefix, self.applied, self.objects.position

@@ -13,6 +13,7 @@ from p4switch.frontend.elaborate.values import (
     NamedVal,
     Operand,
     RestVal,
+    StrVal,
     TypeVal,
     UnknownVal,
     Value,
@@ -361,6 +362,8 @@ class Operators(ElaboratorBase):
 
     def concat(self, left: Operand, right: Operand, loc: Loc) -> Operand:
         left, right = self.decay(left), self.decay(right)
+        if isinstance(left, StrVal) and isinstance(right, StrVal):
+            return StrVal(left.text + right.text)
         for side in (left, right):
             if not isinstance(side, Value) or not isinstance(side.type, ty.Bits):
                 hint = "write 8w5 instead of 5" if isinstance(side, IntVal) else ""
@@ -450,7 +453,8 @@ class Operators(ElaboratorBase):
             return boolean(True)
         assert isinstance(operand, Value)
         kind = operand.type
-        assert isinstance(kind, ty.Struct)
+        if not isinstance(kind, ty.Struct):
+            return boolean(False)  # a union's member whose type is in error
         if kind.kind == "header_union":
             result: Operand = boolean(False)
             for i, name in enumerate(kind.fields):

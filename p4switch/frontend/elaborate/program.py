@@ -191,6 +191,8 @@ class Elaborator(Parsers):
         if self.main is None:
             return
         assert isinstance(self.main.decl, ast.PackageDecl)
+        if len(self.main.decl.params) != len(_BLOCKS):
+            self.fail(self.main.decl.loc, f"this V1Switch has {len(self.main.decl.params)} blocks, not {len(_BLOCKS)}")
         for param in self.main.decl.params:
             value = self.main.args.get(param.name)
             if not isinstance(value, BlockVal | UnknownVal):

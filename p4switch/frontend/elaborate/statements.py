@@ -383,7 +383,7 @@ _DISPATCH: dict[type, Callable[..., None]] = {
     ast.AssignStmt: Statements.assign,
     ast.CallStmt: Statements.call_stmt,
     ast.BlockStmt: Statements.block_stmt,
-    ast.IfStmt: Statements.if_stmt,
+    ast.IfStmt: lambda self, node: self.if_stmt(node),  # parsers have their own
     ast.SwitchStmt: Statements.switch_stmt,
     ast.ReturnStmt: Statements.return_stmt,
     ast.ExitStmt: Statements.exit_stmt,

@@ -84,8 +84,9 @@ class Tables(KeyNames):
         saved_block, saved_frame = self.block, self.frame
         block = Block(saved_block.kind)
         self.block = block
-        self.frame = Frame("action", decl.name, label=self.names.unique(f"{ir_name}_end"))
-        frame = self.frame
+        # An exit in the action ends the controls around the table, too: their copies are written back before it.
+        parent = None if self.shared else saved_frame
+        frame = self.frame = Frame("action", decl.name, parent, label=self.names.unique(f"{ir_name}_end"))
         scope = Scope(action.scope)
         params: list[ir.Param] = []
         try:
@@ -321,6 +322,7 @@ class Tables(KeyNames):
         finally:
             self.anonymous_name = None
 
+    shared = False  # whether a control instance is elaborated that is applied in several places
     anonymous_name: tuple[str, tuple[ast.Annotation, ...]] | None = None
     owners: dict[str, str]
 

@@ -136,6 +136,22 @@ def test_exit_copies_out_of_all_open_calls(tmp_path: Path) -> None:
     assert ingress(program) == ["x = hdr.h.a;", "x = 8w0x5;", "hdr.h.a = x;", "exit;", "hdr.h.a = x;"]
 
 
+def test_exit_in_a_table_s_action_copies_out_of_the_controls_around(tmp_path: Path) -> None:
+    program = compiled(
+        tmp_path,
+        after_types="""control Sub(inout bit<8> x, inout bit<8> y) {
+            action a() { x = 9; exit; }
+            table t { key = { y : exact; } actions = { a; } default_action = a; }
+            apply { t.apply(); }
+        }""",
+        locals="Sub() s;",
+        apply="s.apply(hdr.h.a, hdr.h.a);",  # one place twice: the parameters are copies
+    )
+    (action,) = program.actions
+    assert [expr_text(s.target) for s in action.body if isinstance(s, ir.Assign)] == ["x", "hdr.h.a", "hdr.h.a"]
+    assert isinstance(action.body[-1], ir.Exit)
+
+
 def test_list_assignment_reads_before_it_writes(tmp_path: Path) -> None:
     program = compiled(
         tmp_path,
@@ -322,6 +338,19 @@ def test_sub_parser_states_join_the_parser(tmp_path: Path) -> None:
     assert len(names) == 7  # start, two copies of two states, and what follows each copy
     targets = {c.target for s in program.parser.states for c in s.transition.cases}
     assert targets <= {*names, "accept", "reject"}
+
+
+def test_sub_parser_inside_of_if_becomes_a_choice_of_states(tmp_path: Path) -> None:
+    program = compiled(
+        tmp_path,
+        after_types="parser Sub(packet_in p, out h_t h) { state start { p.extract(h); transition accept; } }",
+        parser_locals="Sub() sub;",
+        start="packet.extract(hdr.h); if (hdr.h.a == 1) { sub.apply(packet, hdr.k); } meta.m = 1; transition accept;",
+    )
+    start = program.parser.states[0]
+    assert expr_text(start.transition.subjects[0]) == "(hdr.h.a == 8w0x1)"
+    assert [c.target for c in start.transition.cases] == ["start_then", "start_else"]
+    assert program.parser.states[-1].name == "start_after"
 
 
 def test_select_with_tuples_masks_ranges_and_enums(tmp_path: Path) -> None:

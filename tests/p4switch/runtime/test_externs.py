@@ -81,6 +81,10 @@ def test_out_of_range_and_unknown(switch: DataPlane) -> None:
         switch.register_read(PASSES, 512)
     with pytest.raises(InvalidArgument, match="index -1"):
         switch.counter_read(RX, -1)
+    with pytest.raises(InvalidArgument, match="-1 packets"):
+        switch.counter_write(RX, 0, -1, 0)
+    with pytest.raises(InvalidArgument, match="not negative"):
+        switch.set_meter_config(PACKET_METER, 0, -1, 0, 0, 0)
     with pytest.raises(InvalidArgument, match="there is no meter 0x14999999"):
         switch.meter_config(0x14999999, 0)
     with pytest.raises(InvalidArgument, match="32 bits"):

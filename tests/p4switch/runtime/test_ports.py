@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import queue
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from p4switch.dataplane import (
     InvalidArgument,
     PortStatus,
     SwitchOptions,
+    SystemFailure,
     TableEntry,
 )
 
@@ -164,6 +166,22 @@ def test_paced_frames_are_spaced(wires: tuple[FarEnd, FarEnd], running: DataPlan
     assert 0.0015 < gaps[len(gaps) // 2] < 0.0025
 
 
+@pytest.mark.parametrize(
+    "options", [SwitchOptions(busy_poll=True), SwitchOptions(qdisc_bypass=True)], ids=("poll", "bypass")
+)
+def test_options_for_speed(wires: tuple[FarEnd, FarEnd], verbs: Path, options: SwitchOptions) -> None:
+    one, two = wires
+    with DataPlane(options) as switch:
+        switch.load(verbs)
+        switch.add_port(1, "rt-p1")
+        switch.add_port(2, "rt-p2")
+        switch.start()
+        for i in range(200):
+            one.send(frame(payload=bytes([i])))
+        assert [data[16] for _, data in two.receive_all(200)] == list(range(200))
+        assert switch.register_read(PASSES, 1) == 200  # a busy switch still lets the control plane in
+
+
 def test_priorities(wires: tuple[FarEnd, FarEnd], verbs: Path) -> None:
     one, two = wires
     with DataPlane(SwitchOptions(priorities=2, packets=1024)) as switch:
@@ -303,6 +321,27 @@ def test_ports_come_and_go_while_running(wires: tuple[FarEnd, FarEnd], running: 
     running.add_port(5, "rt-p2")
     one.send(frame(port=5))
     assert two.receive() is not None
+
+
+def test_a_capture_on_a_full_disk_ends_and_traffic_goes_on(
+    wires: tuple[FarEnd, FarEnd], verbs: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    one, two = wires
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "rt-full", tmp_path], check=True)
+    try:
+        with DataPlane(SwitchOptions(pcap_dir=tmp_path)) as switch:
+            switch.load(verbs)
+            switch.add_port(1, "rt-p1")
+            switch.add_port(2, "rt-p2")
+            switch.start()
+            for _ in range(200):
+                one.send(frame(payload=bytes(984)))
+            assert len(two.receive_all(200)) == 200
+            with pytest.raises(SystemFailure, match=r"port3_in\.pcap: No space left"):
+                switch.add_port(3, "rt-h1")
+        assert "port1_in.pcap ends here: No space left on device" in capfd.readouterr().err
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
 
 
 def test_captures(wires: tuple[FarEnd, FarEnd], verbs: Path, tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def test_direct_counter(client: Client) -> None:
     assert client.read(direct_counter_entry=p4r.DirectCounterEntry(table_entry=key)) == [message]
     whole_table = p4r.TableEntry(table_id=key.table_id)
     assert client.read(direct_counter_entry=p4r.DirectCounterEntry(table_entry=whole_table)) == [message]
-    assert client.read(direct_counter_entry=p4r.DirectCounterEntry()) == [message]
+    assert message in client.read(direct_counter_entry=p4r.DirectCounterEntry())  # besides those of the const table
     (found,) = client.read(table_entry=p4r.TableEntry(table_id=key.table_id, counter_data=p4r.CounterData()))
     assert found.counter_data == message.data
     client.modify(table_entry=entry)  # without counter_data: the count stays

@@ -7,7 +7,7 @@ from finsy.proto import p4d, p4i
 from google.protobuf import text_format
 
 from p4switch.server import status
-from p4switch.server.datatypes import DataType
+from p4switch.server.datatypes import DataType, Types
 from p4switch.server.schema import build_schema
 from p4switch.server.status import RequestError
 
@@ -107,7 +107,7 @@ def struct_type(name: str) -> DataType:
     types = text_format.Parse(TYPES, p4i.P4Info().type_info)
     spec = p4i.P4Info().digests.add().type_spec
     spec.struct.name = name
-    return DataType.of(spec, types, "digest 'd'")
+    return DataType.of(spec, Types(types, {}), "digest 'd'")
 
 
 def test_struct_there_and_back() -> None:
