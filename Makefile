@@ -12,8 +12,9 @@ SCENARIO ?=
 SCRIPT ?=
 P4_TARGET ?= p4switch
 PCAP ?=
+LINKS ?=
 SWITCH ?=
-export TOPO SCENARIO SCRIPT P4_TARGET PCAP
+export TOPO SCENARIO SCRIPT P4_TARGET PCAP LINKS
 export ETHLINK_STARTED := $(shell date +%s.%N)
 
 run: root .venv/.run-ready
@@ -55,6 +56,7 @@ help:
 	@echo "                    SCENARIO=ping | random | all-to-all | incast | permutation    (default: ping, then random)"
 	@echo "                    SCRIPT=my.py        run a program of yours on every GPU instead"
 	@echo "                    P4_TARGET=bmv2      the same program on BMv2, where p4c and simple_switch_grpc are installed"
+	@echo "                    LINKS=managed       links that are brought up and have credits: nothing is dropped"
 	@echo "                    PCAP=1              capture every switch port under build/run/pcap"
 	@echo "make repl         live table edits on the running fabric, from a second terminal (SWITCH=s2 for another switch)"
 	@echo "make test         unit, integration and packet (PTF) tests; PYTEST_ARGS=tests/codec for a part"

@@ -27,6 +27,7 @@ from typing import Any, Final, Self
 
 from codec.constants import FIRST_SWITCH_ID, MAX_GPU_ID, MAX_SWITCH_ID
 from codec.files import write_whole
+from codec.profile import LinkProfile, ProfileError
 
 MAX_TENANT: Final = 0xFFFF
 MAX_PLANE: Final = 255
@@ -37,6 +38,7 @@ MAX_IFACE: Final = 15
 """Longest name of an interface on Linux."""
 ROLES: Final = ("endpoint", "fabric")
 MODES: Final = ("open", "managed")
+DEFAULT_PROFILE: Final = "default"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # names become parts of file names
 
 
@@ -79,7 +81,8 @@ class SwitchPort:
     """One port of a switch: number (1 to 503), interface, role ("endpoint", "fabric"), peer, mode ("open", "managed").
 
     `peer` is the name of the GPU or switch at the other end; `peer_port` is the peer's port number on a fabric link,
-    which may be left out when only one link joins the two switches.
+    which may be left out when only one link joins the two switches. `profile` is the name of the link profile by which
+    both ends run a managed link.
     """
 
     port: int
@@ -88,6 +91,7 @@ class SwitchPort:
     peer: str
     mode: str = "open"
     peer_port: int | None = None
+    profile: str = DEFAULT_PROFILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +119,7 @@ class Fabric:
     gpus: tuple[GpuNode, ...]
     switches: tuple[SwitchNode, ...] = ()
     tenants: Mapping[int, str] = field(default_factory=lambda: {1: "default"})
+    profiles: Mapping[str, LinkProfile] = field(default_factory=lambda: {DEFAULT_PROFILE: LinkProfile()})
 
     def __post_init__(self) -> None:
         problems = list(_problems(self))
@@ -155,6 +160,7 @@ class Fabric:
         return {
             "topology": self.topology,
             "tenants": {str(number): name for number, name in sorted(self.tenants.items())},
+            "profiles": {name: profile.to_json() for name, profile in sorted(self.profiles.items())},
             "gpus": [dataclasses.asdict(gpu) for gpu in self.gpus],
             "switches": [dataclasses.asdict(switch) for switch in self.switches],
         }
@@ -163,13 +169,20 @@ class Fabric:
     def from_json(cls, data: Any) -> Self:
         """Make a fabric from JSON values. Raises FabricError, which says where something is missing or wrong."""
         faults: list[str] = []
-        top = _record(data, "top level", {"topology": str, "gpus": list}, {"switches": list, "tenants": dict}, faults)
+        optional: dict[str, type] = {"switches": list, "tenants": dict, "profiles": dict}
+        top = _record(data, "top level", {"topology": str, "gpus": list}, optional, faults)
         tenants: dict[int, str] = {}
         for key, name in top.get("tenants", {"1": "default"}).items():
             if key.isdecimal() and isinstance(name, str):
                 tenants[int(key)] = name
             else:
                 faults.append(f"tenants: {key!r}: {name!r} is not a number with a name")
+        profiles = {DEFAULT_PROFILE: LinkProfile()}
+        for name, settings in top.get("profiles", {}).items():
+            try:
+                profiles[name] = LinkProfile.from_json(settings)
+            except ProfileError as error:
+                faults.append(f"profiles.{name}: {error}")
         gpus = _nodes(top.get("gpus", []), "gpus", _GPU, _GPU_PORT, faults)
         switches = _nodes(top.get("switches", []), "switches", _SWITCH, _SWITCH_PORT, faults)
         if faults:
@@ -177,6 +190,7 @@ class Fabric:
         return cls(
             topology=top["topology"],
             tenants=tenants,
+            profiles=profiles,
             gpus=tuple(GpuNode(**gpu, ports=tuple(GpuPort(**port) for port in ports)) for gpu, ports in gpus),
             switches=tuple(
                 SwitchNode(**switch, ports=tuple(SwitchPort(**port) for port in ports)) for switch, ports in switches
@@ -214,7 +228,7 @@ _SWITCH: Final[_Members] = (
 )
 _SWITCH_PORT: Final[_Members] = (
     {"port": int, "iface": str, "role": str, "peer": str},
-    {"mode": str, "peer_port": int},
+    {"mode": str, "peer_port": int, "profile": str},
 )
 
 
@@ -286,6 +300,10 @@ def _problems(fabric: Fabric) -> Iterable[str]:
         yield f"device id {repeated[0]} at {repeated[1]} belongs to more than one switch"
     for switch in fabric.switches:
         yield from _switch_problems(switch, gpus, switches)
+        for port in switch.ports:
+            if port.profile not in fabric.profiles:
+                here, known = f"switch {switch.name}, port {port.port}", ", ".join(fabric.profiles)
+                yield f"{here}: unknown link profile {port.profile!r}; there are {known}"
 
 
 def _gpu_problems(gpu: GpuNode, tenants: Mapping[int, str], switches: Mapping[str, SwitchNode]) -> Iterable[str]:

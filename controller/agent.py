@@ -19,9 +19,10 @@ from finsy.proto import p4r_grpc
 
 from codec.fabric import SwitchNode
 from controller.entities import drift, from_p4, packet_in_limits, to_p4
+from controller.entries import Entry
+from controller.links import clone_sessions, keepalive_group
 from controller.packets import describe_packet_in
 from controller.pipeline import Pipeline, push, read_cookie
-from controller.routes import Entry
 from controller.status import State, SwitchStatus
 
 ELECTION_ID: Final = 10
@@ -36,6 +37,9 @@ RETRY_S: Final = 2.0
 RECONNECT_S: Final = 0.02
 """Pause between attempts to connect to a switch that is away."""
 PATIENCE_S: Final = 5.0
+
+Replication = fy.P4CloneSessionEntry | fy.P4MulticastGroupEntry
+_ALL_GROUPS: Final = fy.P4MulticastGroupEntry()
 
 RpcError = (fy.P4ClientError, grpc.aio.AioRpcError)
 
@@ -179,15 +183,26 @@ class SwitchAgent:
         # Entries that are there already are left alone: an interrupted installation goes on where it stopped.
         have = {item.key for item in await self._read(switch)}
         missing = [item for item in self.entries if item.key not in have]
+        await self._replicate(switch, clone_sessions(self.node))
         for start in range(0, len(missing), BATCH):
             await switch.insert([to_p4(item) for item in missing[start : start + BATCH]])
         await switch.modify(packet_in_limits())
+        await self._replicate(switch, keepalive_group(self.node))
         took = time.monotonic() - started
         log.info("%s: program and %d entries installed in %.2f s", self.node.name, len(missing), took)
         self._set(
             state=State.PROGRAMMED, cookie=cookie, entries=len(self.entries), boots=self.status.boots + 1, drift=[],
             error="",
         )  # fmt: skip
+
+    async def _replicate(self, switch: fy.Switch, wanted: Sequence[Replication]) -> None:
+        """Install clone sessions or groups that are not there yet: an interrupted installation goes on."""
+        if not wanted:
+            return
+        empty: Replication = fy.P4CloneSessionEntry() if isinstance(wanted[0], fy.P4CloneSessionEntry) else _ALL_GROUPS
+        found = cast(AsyncIterator[Replication], switch.read(empty))
+        have = {_replication_id(item) async for item in found}
+        await switch.insert([item for item in wanted if _replication_id(item) not in have])
 
     async def _watch_only(self, switch: fy.Switch) -> None:
         async with grpc.aio.insecure_channel(self.node.grpc) as channel:
@@ -222,3 +237,7 @@ class SwitchAgent:
                 continue
             lines += 1
             log.info("%s: packet-in: %s", self.node.name, describe_packet_in(packet))
+
+
+def _replication_id(item: Replication) -> int:
+    return item.session_id if isinstance(item, fy.P4CloneSessionEntry) else item.multicast_group_id

@@ -7,8 +7,8 @@ from typing import Final
 
 import finsy as fy
 
+from controller.entries import Entry, entry
 from controller.packets import DROP_REASONS, PROBE_REASON
-from controller.routes import Entry, entry
 
 PACKET_INS_PER_S: Final = 500
 PACKET_IN_BURST: Final = 100

@@ -17,8 +17,8 @@ from finsy.proto import p4r, p4r_grpc
 
 from codec.fabric import SwitchNode
 from controller.entities import from_p4
+from controller.entries import Entry
 from controller.packets import DROP_REASONS
-from controller.routes import Entry
 
 TIMEOUT_S: Final = 10.0
 CPU_PORT: Final = 510

@@ -8,43 +8,16 @@ meaning are documented in docs/pipeline.md.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import Final
 
 import networkx as nx
 
 from codec.fabric import Fabric, SwitchNode
+from controller.entries import Entry, entry
+from controller.links import egress_entry, link_entries
 
 MODES: Final = {"open": 0, "managed": 1}
 ROLES: Final = {"endpoint": 1, "fabric": 2}
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One table entry by P4 names, in a form that can be compared: fields and parameters as (name, value) pairs.
-
-    `table` and `action` are the aliases of P4Info. All tables that the controller fills have exact keys.
-    """
-
-    table: str
-    match: tuple[tuple[str, int], ...]
-    action: str
-    params: tuple[tuple[str, int], ...] = ()
-
-    @property
-    def key(self) -> tuple[str, tuple[tuple[str, int], ...]]:
-        """What identifies the entry on its switch: the table and the matched values."""
-        return self.table, self.match
-
-    def __str__(self) -> str:
-        match = ", ".join(f"{name}={value}" for name, value in self.match)
-        params = ", ".join(f"{name}={value}" for name, value in self.params)
-        return f"{self.table}({match}) -> {self.action}({params})"
-
-
-def entry(table: str, match: dict[str, int], action: str, **params: int) -> Entry:
-    """Make an entry; fields and parameters are kept in alphabetical order, so that equal entries compare equal."""
-    return Entry(table, tuple(sorted(match.items())), action, tuple(sorted(params.items())))
 
 
 def entries_for(fabric: Fabric, switch: SwitchNode) -> list[Entry]:
@@ -52,7 +25,12 @@ def entries_for(fabric: Fabric, switch: SwitchNode) -> list[Entry]:
 
     What others refer to comes first and `port_config` last: a port passes nothing until the rest is there.
     """
-    return [*_identity_entries(fabric, switch), *_forward_entries(fabric, switch), *_port_entries(fabric, switch)]
+    return [
+        *_identity_entries(fabric, switch),
+        *_forward_entries(fabric, switch),
+        *link_entries(fabric, switch),
+        *_port_entries(fabric, switch),
+    ]
 
 
 def next_hops(fabric: Fabric, switch: SwitchNode) -> dict[int, tuple[int, ...]]:
@@ -108,14 +86,13 @@ def _port_entries(fabric: Fabric, switch: SwitchNode) -> list[Entry]:
     links: list[Entry] = []
     ports: list[Entry] = []
     for port in switch.ports:
-        mode = MODES[port.mode]
         tenant = 0
         if port.role == "endpoint":
             gpu = fabric.gpu(port.peer)
             tenant = gpu.tenant
             guards.append(entry("source_guard", {"ingress_port": port.port, "src": gpu.id}, "allow"))
-        links.append(entry("egress_config", {"egress_port": port.port}, "set_link", mode=mode))
-        settings = {"mode": mode, "role": ROLES[port.role], "tenant": tenant}
+        links.append(egress_entry(fabric, port))
+        settings = {"mode": MODES[port.mode], "role": ROLES[port.role], "tenant": tenant}
         ports.append(entry("port_config", {"ingress_port": port.port}, "set_port", **settings))
     return [*guards, *links, *ports]
 

@@ -8,7 +8,6 @@ increase, multiplicative decrease, as in RFC 5681 and RFC 3168).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from codec.constants import CRC_BYTES, LSU_MAX_BYTES
@@ -20,12 +19,12 @@ _SHARE: Final = 4
 _LARGEST_REQUEST: Final = OEFH.size + LSU.size + LSU_MAX_BYTES + CRC_BYTES
 
 
-def requests_per_destination(limits: Iterable[int], profile: LinkProfile) -> int:
-    """Return how many requests one destination may have in flight, given the credit limits of the links that are up.
+def requests_per_destination(credit_limit: int, profile: LinkProfile) -> int:
+    """Return how many requests one destination may have in flight on a link whose other end gives so many credits.
 
     At least what one largest frame takes, and one request.
     """
-    credits = max(sum(limits) // _SHARE, profile.largest_frame)
+    credits = max(credit_limit // _SHARE, profile.largest_frame)
     return max(1, credits // credits_of(_LARGEST_REQUEST, 1 << profile.credit_size, profile.packet_overhead))
 
 

@@ -21,8 +21,6 @@ from typing import Any, Final
 
 from codec.constants import MAX_GPU_ID, LsuOpcode, Next, Vc
 from codec.frames import Buffer, FrameError, parse_lsu
-from codec.profile import LinkProfile
-from endpoint.congestion import requests_per_destination
 from endpoint.errors import ClosedError
 from endpoint.initiator import Initiator
 from endpoint.link import LinkLayer
@@ -61,10 +59,8 @@ class Engine:
         links: Mapping[int, LinkLayer],
         target: Target,
         counters: Counter[str],
-        profile: LinkProfile,
     ) -> None:
         self._id = gpu_id
-        self._profile = profile
         self._ports = dict(ports)
         self._links = dict(links)
         self._target = target
@@ -235,11 +231,9 @@ class Engine:
         for port, link in self._polled.values():
             due = min(due, link.poll(now) or math.inf)
             self._watch(port)
-        limits = [link.credit_limit for link in self._links.values() if link.is_up]
-        credited = [limit for limit in limits if limit is not None]
-        self._initiator.limit_per_destination(
-            None if len(credited) < len(limits) else requests_per_destination(credited, self._profile)
-        )
+        shares = [link.requests_per_destination for link in self._links.values() if link.is_up]
+        limited = [share for share in shares if share is not None]
+        self._initiator.limit_per_destination(sum(limited) if len(limited) == len(shares) else None)
         return due
 
     def _deliver(self, packet: memoryview) -> bytes | None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from codec.fabric import MAX_INCARNATION, Fabric, FabricError, GpuNode
+from codec.profile import LinkProfile
 from endpoint.errors import ConfigurationError
 
 FABRIC_VARIABLE: Final = "ETHLINK_FABRIC"
@@ -32,15 +33,16 @@ class Place:
     gpu: GpuNode
     incarnation: int
 
-    @property
-    def managed_planes(self) -> frozenset[int]:
-        """The planes on which the switch's port is managed."""
-        return frozenset(
-            port.plane
-            for port in self.gpu.ports
-            if port.switch is not None
-            and any(p.port == port.switch_port and p.mode == "managed" for p in self.fabric.switch(port.switch).ports)
-        )
+    def managed_links(self) -> dict[int, LinkProfile]:
+        """Return the planes on which the switch's port is managed, each with the profile of its link."""
+        links = {}
+        for port in self.gpu.ports:
+            if port.switch is None:
+                continue
+            for end in self.fabric.switch(port.switch).ports:
+                if end.port == port.switch_port and end.mode == "managed":
+                    links[port.plane] = self.fabric.profiles[end.profile]
+        return links
 
 
 def place_from_environment(environment: Mapping[str, str] = os.environ) -> Place:

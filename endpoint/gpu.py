@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self
 
 import numpy as np
@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from codec.constants import ATOMIC_BYTES, LSU_MAX_BYTES, MAX_GPU_ID, LsuOpcode
 from codec.fabric import MAX_INCARNATION
+from codec.profile import LinkProfile
 from endpoint.barrier import REGION_BYTES, Barrier
 from endpoint.engine import Engine, Operation
 from endpoint.environment import place_from_environment
@@ -54,9 +55,9 @@ class Gpu:
     """One GPU, with a port per plane.
 
     `gpu_id` is its endpoint id (0 to 0xEFF), `ports` the interface of each plane, `peers` the ids of the other GPUs
-    that it shares barriers with, `managed` the planes whose links are brought up and have credits. `incarnation` must
-    be higher at each start of the same GPU on a running fabric: peers drop what an earlier start sent. Raises
-    ConfigurationError and PortError.
+    that it shares barriers with, `managed` the profiles of the planes whose links are brought up and have credits.
+    `incarnation` must be higher at each start of the same GPU on a running fabric: peers drop what an earlier start
+    sent. Raises ConfigurationError and PortError.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class Gpu:
         ports: Mapping[int, str],
         *,
         peers: Iterable[int] = (),
-        managed: Container[int] = (),
+        managed: Mapping[int, LinkProfile] = MappingProxyType({}),
         incarnation: int = 1,
         options: EndpointOptions = EndpointOptions(),  # noqa: B008  (frozen)
     ) -> None:
@@ -91,13 +92,13 @@ class Gpu:
                 self._ports[plane] = Port(iface, options.receive_buffer, self._port_counters[plane])
                 undo.callback(self._ports[plane].close)
             self._links: dict[int, LinkLayer] = {
-                plane: ManagedLink(port, self._port_counters[plane], options.link)
+                plane: ManagedLink(port, self._port_counters[plane], managed[plane])
                 if plane in managed
                 else OpenLink(port, self._port_counters[plane])
                 for plane, port in self._ports.items()
             }
             target = Target(gpu_id, self._memory, self._counters)
-            self._engine = Engine(gpu_id, self._ports, self._links, target, self._counters, options.link)
+            self._engine = Engine(gpu_id, self._ports, self._links, target, self._counters)
             self._barrier = Barrier(
                 gpu_id,
                 self._ranks,
@@ -120,7 +121,7 @@ class Gpu:
             place.gpu.id,
             {port.plane: port.iface for port in place.gpu.ports},
             peers=[gpu.id for gpu in place.fabric.tenant_gpus(place.gpu.tenant)],
-            managed=place.managed_planes,
+            managed=place.managed_links(),
             incarnation=place.incarnation,
             options=options,
         )

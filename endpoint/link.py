@@ -32,8 +32,8 @@ class LinkLayer(Protocol):
         """Whether packets can be sent now, as far as the link itself knows."""
 
     @property
-    def credit_limit(self) -> int | None:
-        """Credits that the other end gives requests, or None where they need none."""
+    def requests_per_destination(self) -> int | None:
+        """Requests that one destination may have in flight on the link, or None where they need no credits."""
 
     def send(self, packet: bytes) -> None:
         """Send a packet (OEFH and what follows)."""
@@ -58,7 +58,7 @@ class OpenLink:
     """
 
     is_up: Final = True
-    credit_limit: Final = None
+    requests_per_destination: Final = None
 
     def __init__(self, port: FramePort, counters: Counter[str]) -> None:
         self._port = port

@@ -25,6 +25,7 @@ from codec.frames import FrameError, frame, parse_link
 from codec.layouts import LINK, credits_of
 from codec.profile import KEEPALIVE_MS, LinkProfile
 from endpoint.bringup import Bringup, LinkState, random_epoch
+from endpoint.congestion import requests_per_destination
 from endpoint.credits import CreditReceiver, CreditSender, Freed
 from endpoint.link import POISONED, WRONG_SESSION, FramePort
 
@@ -238,9 +239,11 @@ class ManagedLink:
         return self._may_send
 
     @property
-    def credit_limit(self) -> int | None:
-        """Credits that the peer gives requests; None where requests are best effort."""
-        return self.senders[Vc.REQUEST].limit if self._lossless >> Vc.REQUEST & 1 else None
+    def requests_per_destination(self) -> int | None:
+        """Requests that one destination may have in flight on the link; None where they are best effort."""
+        if not self._lossless >> self._vc_map[Vc.REQUEST] & 1:
+            return None
+        return requests_per_destination(self.senders[self._vc_map[Vc.REQUEST]].limit, self._profile)
 
     def _restart(self) -> None:
         """Bring the link up anew, with another epoch."""

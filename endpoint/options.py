@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from codec.constants import REQUEST_WINDOW
-from codec.profile import LinkProfile
 from endpoint.errors import ConfigurationError
 
 
@@ -36,9 +35,6 @@ class EndpointOptions:
 
     receive_buffer: int = 8 << 20
     """Bytes of each port's socket buffer; the kernel charges some 1,300 for a small frame, 5,400 for a largest one."""
-
-    link: LinkProfile = field(default_factory=LinkProfile)
-    """How managed ports are run; open ones have no use for it."""
 
     linger_s: float = 0.05
     """On close, requests are still answered until none has come for this long: the last answer may have been lost."""

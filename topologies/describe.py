@@ -11,17 +11,26 @@ from pathlib import Path
 
 from mininet.topo import Topo
 
-from codec.fabric import Fabric, FabricError, GpuNode, GpuPort, SwitchNode, SwitchPort
+from codec.fabric import DEFAULT_PROFILE, Fabric, FabricError, GpuNode, GpuPort, SwitchNode, SwitchPort
+from codec.profile import LinkProfile
 from topologies.errors import LaunchError
 from topologies.nodes import grpc_address
 from topologies.topos import parse_topo
 
+DEFAULT = LinkProfile()
 
-def describe(topo: Topo, name: str, log_path: Callable[[str], Path | str] = lambda switch: f"{switch}.log") -> Fabric:
+
+def describe(
+    topo: Topo,
+    name: str,
+    log_path: Callable[[str], Path | str] = lambda switch: f"{switch}.log",
+    mode: str = "open",
+    profile: LinkProfile = DEFAULT,
+) -> Fabric:
     """Return the description of `topo`, called `name`, with Mininet's interface names (g1-eth0, s1-eth1).
 
-    `log_path` gives the log file of a switch by name. Raises codec.fabric.FabricError when the topology contradicts
-    itself.
+    `log_path` gives the log file of a switch by name; `mode` and `profile` are those of every link. Raises
+    codec.fabric.FabricError when the topology contradicts itself.
     """
     gpus = {host: _gpu(topo, host) for host in topo.hosts()}
     switches = {switch: _switch(topo, switch, str(log_path(switch))) for switch in topo.switches()}
@@ -36,11 +45,12 @@ def describe(topo: Topo, name: str, log_path: Callable[[str], Path | str] = lamb
             else:
                 uplink = peer in switches
                 end = SwitchPort(
-                    port, iface, "fabric" if uplink else "endpoint", peer, peer_port=peer_port if uplink else None
+                    port, iface, "fabric" if uplink else "endpoint", peer, mode, peer_port if uplink else None
                 )
                 switches[node] = replace(switches[node], ports=(*switches[node].ports, end))
     return Fabric(
         topology=name,
+        profiles={DEFAULT_PROFILE: profile},
         tenants={tenant: f"tenant {tenant}" for tenant in sorted({gpu.tenant for gpu in gpus.values()})},
         gpus=tuple(
             replace(gpu, ports=tuple(sorted(gpu.ports, key=lambda p: (p.plane, p.iface)))) for gpu in gpus.values()

@@ -29,6 +29,15 @@ FIRST_THRIFT_PORT: Final = 9090
 """Thrift port of the first BMv2 switch; each needs one of its own."""
 CPU_PORT: Final = 510
 DROP_PORT: Final = 511
+EVENT_PORT: Final = 507
+"""Where a switch learns of the time, and of its ports going up and down."""
+TICK_US: Final = 1000
+HOLD_PORT: Final = 509
+HOLD_PACE: Final = 20_000
+"""Frames per second that go round while they wait for credit: well above the frame rate of a slow link, and some 20% of
+a core when many wait."""
+HOLD_DEPTH: Final = 8192
+"""More frames than the credits of all receivers of a switch with 32 ports."""
 BMV2_QUEUE_DEPTH: Final = 1024
 """Frames per egress queue of BMv2, whose default of 64 overflows silently."""
 
@@ -127,7 +136,8 @@ class FabricSwitch(Switch):
     """A switch process in the fabric's namespace, without a program: the controller pushes it over P4Runtime.
 
     Parameters: `device_id` (from the topology), `run_dir` (where logs and captures go; default: $RUN_DIR or build/run),
-    `pcap` (capture every port). The topology's `switch_id` and `plane` are not used here.
+    `pcap` (capture every port), `managed` (the links are brought up and have credits). The topology's `switch_id` and
+    `plane` are not used here.
     """
 
     def __init__(
@@ -137,9 +147,11 @@ class FabricSwitch(Switch):
         device_id: int | None = None,
         run_dir: Path | None = None,
         pcap: bool = False,
+        managed: bool = False,
         **params: Any,
     ) -> None:
         super().__init__(name, **{**params, "inNamespace": False})
+        self.managed = managed
         self.device_id = device_id if device_id is not None else int(self.dpid, 16)
         self.grpc = grpc_address(self.device_id)
         run_dir = run_dir if run_dir is not None else Path(os.environ.get("RUN_DIR") or DEFAULT_RUN_DIR)
@@ -249,11 +261,14 @@ class P4SwitchNode(FabricSwitch):
 
     def command(self) -> list[str]:
         ports = [word for port, intf in self.port_map().items() for word in ("-i", f"{port}@{intf}")]
-        capture = ["--pcap", str(self.pcap_dir)] if self.pcap_dir is not None else []
+        options = ["--pcap", str(self.pcap_dir)] if self.pcap_dir is not None else []
+        if self.managed:
+            options += ["--event-port", str(EVENT_PORT), "--tick-us", str(TICK_US)]
+            options += ["--port-rate", f"{HOLD_PORT}={HOLD_PACE}", "--port-depth", f"{HOLD_PORT}={HOLD_DEPTH}"]
         return [
             *(project_python(), "-m", "p4switch", "run", "--no-p4", *ports),
             *("--grpc-addr", self.grpc, "--device-id", str(self.device_id), "--cpu-port", str(CPU_PORT)),
-            *capture,
+            *options,
         ]
 
 

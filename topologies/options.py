@@ -16,6 +16,7 @@ from topologies.nodes import DEFAULT_RUN_DIR, REPOSITORY
 SCENARIOS: Final = ("ping", "random", "all-to-all", "incast", "permutation")
 DEFAULT_SCENARIO: Final = "default"
 TARGETS: Final = ("p4switch", "bmv2")
+LINKS: Final = ("open", "managed")
 TOOLS: Final = {
     "p4switch": ("ip", "ethtool", "mnexec", "nsenter", "sysctl", "cc"),
     "bmv2": ("ip", "ethtool", "mnexec", "nsenter", "sysctl", "p4c-bm2-ss", "simple_switch_grpc", "simple_switch_CLI"),
@@ -37,6 +38,7 @@ class Options:
     scenario: str = DEFAULT_SCENARIO
     script: Path | None = None
     target: str = "p4switch"
+    links: str = "open"
     program: Path = REPOSITORY / "p4src" / "ethlink.p4"
     run_dir: Path = DEFAULT_RUN_DIR
     pcap: bool = False
@@ -63,6 +65,9 @@ def parse(argv: list[str] | None = None) -> Options:
         "--script", default=env("SCRIPT") or None, help="a program of yours to run on every GPU instead"
     )
     parser.add_argument("--target", default=env("P4_TARGET") or Options.target, help=" or ".join(TARGETS))
+    parser.add_argument(
+        "--links", default=env("LINKS") or Options.links, help="open, or managed: brought up, with credits"
+    )
     parser.add_argument("--program", type=Path, default=Options.program, help="the switch program (p4src/ethlink.p4)")
     parser.add_argument("--run-dir", type=Path, default=env("RUN_DIR") or DEFAULT_RUN_DIR, help="logs and results")
     parser.add_argument(
@@ -88,6 +93,7 @@ def parse(argv: list[str] | None = None) -> Options:
         scenario=given.scenario,
         script=Path(given.script).absolute() if given.script else None,
         target=given.target,
+        links=given.links,
         program=given.program.absolute(),
         run_dir=given.run_dir.absolute(),
         pcap=given.pcap,
@@ -104,6 +110,8 @@ def check(options: Options) -> None:
         raise LaunchError("A fabric needs root, for network namespaces and raw sockets.", "Try: sudo make run")
     if options.target not in TARGETS:
         raise LaunchError(f"P4_TARGET={options.target}: there is no such target.", f"Choose {' or '.join(TARGETS)}.")
+    if options.links not in LINKS:
+        raise LaunchError(f"LINKS={options.links}: there are no such links.", f"Choose {' or '.join(LINKS)}.")
     if options.script is not None and not options.script.is_file():
         raise LaunchError(f"SCRIPT={options.script}: no such file.")
     if options.scenario not in (*SCENARIOS, DEFAULT_SCENARIO):

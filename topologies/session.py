@@ -66,7 +66,9 @@ class FabricSession:
         self.status_path = self.run_dir / "controller.json"
         self.logs = self.run_dir / "logs"
         self.topo = parse_topo(options.topo)
-        self.fabric = describe(self.topo, options.topo.partition(",")[0], lambda name: self.logs / f"{name}.log")
+        self.fabric = describe(
+            self.topo, options.topo.partition(",")[0], lambda name: self.logs / f"{name}.log", options.links
+        )
         self.net: Mininet | None = None
         self.ranks: RankRunner | None = None
         self._controller: subprocess.Popen[bytes] | None = None
@@ -224,7 +226,7 @@ class FabricSession:
             host=GpuHost,
             link=FabricLink,
             switch=lambda name, **params: SWITCHES[self.options.target](
-                name, run_dir=self.run_dir, pcap=self.options.pcap, **params
+                name, run_dir=self.run_dir, pcap=self.options.pcap, managed=self.options.links == "managed", **params
             ),
             controller=None,
             build=False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import finsy as fy
 
 from controller.entities import drift, from_p4, to_p4
-from controller.routes import entry
+from controller.entries import entry
 
 ROUTE = entry("forward", {"tenant": 1, "dst": 2}, "to_port", port=2)
 GROUP = entry("forward", {"tenant": 1, "dst": 3}, "to_group", group_id=1, size=4)

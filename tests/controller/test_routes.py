@@ -9,7 +9,10 @@ import networkx as nx
 import pytest
 
 from codec.fabric import Fabric
-from controller.routes import Entry, entries_for, entry, next_hops
+from codec.profile import LinkProfile
+from controller.entries import Entry, entry
+from controller.links import clone_sessions, keepalive_group
+from controller.routes import entries_for, next_hops
 from topologies.describe import describe
 from topologies.topos import FabricTopo, parse_topo
 
@@ -143,3 +146,28 @@ def test_long_ways_round_are_not_taken() -> None:
 @pytest.mark.parametrize("value", [Entry("forward", (("dst", 1), ("tenant", 2)), "to_port", (("port", 3),))])
 def test_an_entry_prints_as_what_it_does(value: Entry) -> None:
     assert str(value) == "forward(dst=1, tenant=2) -> to_port(port=3)"
+
+
+def test_managed_ports_get_their_profile() -> None:
+    profile = LinkProfile(lossless_vcs=(0, 1), credit_limit=(40, 48, 0, 0, 0, 0, 0, 0), packet_overhead=-2)
+    fabric = describe(parse_topo("planes,2,1"), "planes", mode="managed", profile=profile)
+    (switch,) = fabric.switches
+    entries = entries_for(fabric, switch)
+    limits = 40 << 168 | 48 << 144
+    assert [e for e in entries if e.table == "link_profile"][1] == entry(
+        "link_profile", {"port": 2}, "set_profile", lossless_vcs=3, vc_map=0x053977, credit_size=10,
+        packet_overhead=0xFE, credit_limit=limits, update_threshold=10 << 168 | 12 << 144, silence=100,
+    )  # fmt: skip
+    assert next(e for e in entries if e.table == "link_announcement") == entry(
+        "link_announcement", {"egress_port": 1}, "announce", capabilities=2, credit_size=10, packet_overhead=0xFE,
+        max_frame=4146, lossless_vcs=3, outstanding_frames_max=0, credit_limit=limits,
+    )  # fmt: skip
+    assert entry("egress_config", {"egress_port": 1}, "set_managed_link", vc_map=0x053977, ecn_threshold=32) in entries
+    assert entry("port_config", {"ingress_port": 1}, "set_port", mode=1, role=1, tenant=1) in entries
+    assert [(s.session_id, s.replicas) for s in clone_sessions(switch)] == [(1, [1]), (2, [2]), (509, [509])]
+    assert [(g.multicast_group_id, g.replicas) for g in keepalive_group(switch)] == [(1, [(1, 1), (2, 2)])]
+
+
+def test_open_ports_need_no_copies() -> None:
+    (switch,) = fabric_of("planes,2,1").switches
+    assert clone_sessions(switch) == keepalive_group(switch) == []

@@ -14,16 +14,18 @@ from codec.constants import MAX_FRAME, VC_COUNT, Kind
 from codec.control import LinkInit, credit_update_body, link_init_body, parse_link_init
 from codec.frames import frame, parse_link
 from codec.layouts import LINK, session_of
+from codec.profile import LinkProfile
 from endpoint import ClosedError, Gpu
 from tests.endpoint.conftest import FAST, Wire
 
 Maker = Callable[..., Gpu]
 EPOCH = 0x12345678
+MANAGED = {0: LinkProfile()}
 
 
 @pytest.fixture
 def pair(cable: tuple[str, str], gpus: Maker) -> tuple[Gpu, Gpu]:
-    return gpus(1, {0: cable[0]}, peers=[2], managed={0}), gpus(2, {0: cable[1]}, peers=[1], managed={0})
+    return gpus(1, {0: cable[0]}, peers=[2], managed=MANAGED), gpus(2, {0: cable[1]}, peers=[1], managed=MANAGED)
 
 
 def settle(condition: Callable[[], bool], seconds: float = 2.0) -> bool:
@@ -48,16 +50,16 @@ def test_every_byte_is_right_and_every_credit_comes_back(pair: tuple[Gpu, Gpu]) 
         assert all(receiver.used == 0 for receiver in link.receivers)  # type: ignore[attr-defined]
         assert gpu.port_counters()[0].get("drop_over_limit", 0) == 0
     assert a._links[0].senders[0].consumed == b._links[0].receivers[0].consumed > 500  # type: ignore[attr-defined]
-    assert a._links[0].senders[0].used_watermark <= max(FAST.link.limits())  # type: ignore[attr-defined]
+    assert a._links[0].senders[0].used_watermark <= max(MANAGED[0].limits())  # type: ignore[attr-defined]
 
 
 def test_an_end_that_restarts(cable: tuple[str, str], gpus: Maker) -> None:
-    a = gpus(1, {0: cable[0]}, managed={0})
-    b = gpus(2, {0: cable[1]}, managed={0})
+    a = gpus(1, {0: cable[0]}, managed=MANAGED)
+    b = gpus(2, {0: cable[1]}, managed=MANAGED)
     b.register(64)
     a.store(2, 0, b"one")
     b.close()
-    b = gpus(2, {0: cable[1]}, managed={0}, incarnation=2)
+    b = gpus(2, {0: cable[1]}, managed=MANAGED, incarnation=2)
     region = b.register(64)
     a.store(2, 0, b"two")
     assert region.array[:3].tobytes() == b"two"
@@ -122,7 +124,7 @@ class Peer:
 def peer(cable: tuple[str, str], gpus: Maker) -> tuple[Peer, Gpu]:
     options = replace(FAST, window=512, first_rto_s=5.0, max_rto_s=5.0, timeout_s=10.0)
     peer = Peer(cable[1])
-    return peer, gpus(1, {0: cable[0]}, peers=[2, 3, 4, 5, 6], managed={0}, options=options)
+    return peer, gpus(1, {0: cable[0]}, peers=[2, 3, 4, 5, 6], managed=MANAGED, options=options)
 
 
 def test_sends_only_within_credit(peer: tuple[Peer, Gpu]) -> None:
