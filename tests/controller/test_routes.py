@@ -92,16 +92,6 @@ def test_fabric_ports_have_the_fabric_role_and_no_tenant() -> None:
     assert not [e for e in entries if e.table == "source_guard"]
 
 
-def test_managed_ports_are_managed_on_both_sides_of_the_switch() -> None:
-    fabric = fabric_of("planes,1,1")
-    switch = fabric.switches[0]
-    managed = dataclasses.replace(switch, ports=(dataclasses.replace(switch.ports[0], mode="managed"),))
-    fabric = dataclasses.replace(fabric, switches=(managed,))
-    entries = entries_for(fabric, managed)
-    assert entry("port_config", {"ingress_port": 1}, "set_port", mode=1, role=1, tenant=1) in entries
-    assert entry("egress_config", {"egress_port": 1}, "set_link", mode=1) in entries
-
-
 def test_keys_are_unique_on_every_switch() -> None:
     for topo in ("planes,7,3,3", "leafspine,9,3,2,2"):
         fabric = fabric_of(topo)

@@ -11,10 +11,11 @@ import pytest
 from topologies.nodes import Bmv2Switch, FabricSwitch, P4SwitchNode, grpc_address, last_lines
 
 
-def bare(cls: type[FabricSwitch], tmp_path: Path, *, pcap: bool = False) -> FabricSwitch:
+def bare(cls: type[FabricSwitch], tmp_path: Path, *, pcap: bool = False, managed: bool = False) -> FabricSwitch:
     """Make a node without its Mininet shell: what `command` looks at, no more."""
     node = cls.__new__(cls)
     node.name, node.device_id, node.grpc = "s2", 2, grpc_address(2)
+    node.managed = managed
     node.pcap_dir = tmp_path / "pcap" if pcap else None
     loopback, first, second = (SimpleNamespace(name=name) for name in ("lo", "s2-eth1", "s2-eth7"))
     node.intfs = {7: second, 0: loopback, 1: first}
@@ -33,6 +34,14 @@ def test_p4switch_gets_its_ports_address_and_cpu_port(tmp_path: Path) -> None:
         ("--cpu-port", "510"), ("--pcap", str(tmp_path / "pcap")),
     }  # fmt: skip
     assert not [word for word in command if "lo" in word.split("@")]
+
+
+def test_managed_links_need_a_clock_and_a_paced_hold_loop(tmp_path: Path) -> None:
+    assert "--event-port" not in bare(P4SwitchNode, tmp_path).command()
+    command = bare(P4SwitchNode, tmp_path, managed=True).command()
+    assert pairs(command) >= {
+        ("--event-port", "507"), ("--tick-us", "1000"), ("--port-rate", "509=20000"), ("--port-depth", "509=8192"),
+    }  # fmt: skip
 
 
 def test_bmv2_gets_a_thrift_port_of_its_own_and_its_target_options_last(tmp_path: Path) -> None:
