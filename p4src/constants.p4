@@ -8,7 +8,10 @@ typedef bit<9> port_t;
 // Data ports are 1 to 503. Port 0 is never used: BMv2 shows it as ingress_port after a clone or a recirculation.
 const port_t FIRST_INTERNAL_PORT = 504;
 const port_t EVENT_PORT = 507; // port status and ticks enter here
+const port_t HOLD_PORT = 509;  // frames without credit wait here, in the egress of a port without a link
 const port_t CPU_PORT = 510;   // packet-in and packet-out
+const port_t DROP_PORT = 511;
+const port_t INSIDE = 0;       // what a recirculated frame shows as its ingress port
 const bit<32> PORTS = 512;     // size of what is indexed by a port
 
 // ------------------------------------------------------------------------------------------------------ link header
@@ -90,14 +93,34 @@ const bit<8> EVENT_LINK_DEGRADED = 3;
 
 const bit<8> NOTICE_PORT_STATUS = 1;
 const bit<8> NOTICE_TICK = 2;
+const bit<8> KEEPALIVE_NOTICE = 3; // made of a tick, one per managed port; never on the event port
+
+const bit<8> PROBE_READ_CREDITS = 2;
+const bit<8> PROBE_CREDITS = 3; // the answer
+
+// probe_t.state of an answer
+const bit<8> LINK_DOWN = 0;
+const bit<8> LINK_INIT = 1;
+const bit<8> LINK_UP = 2;    // waits for the first CF_UPDATE
+const bit<8> LINK_READY = 3; // carries data
 
 // ---------------------------------------------------------------------------------------------------------- LLR_INIT
 const bit<8> LINK_INIT_VERSION = 1;
 const bit<8> CAPABILITY_LLR = 1;
 const bit<8> CAPABILITY_CBFC = 2;
 
+// -------------------------------------------------------------------------------------------------------------- time
+// Measured in ticks of the event port, one per millisecond: a switch that was stopped for a while sees few ticks, and
+// does not take its peers for dead.
+typedef bit<32> ticks_t;
+const bit<8> KEEPALIVE_TICKS = 10;
+const ticks_t HEAD_ABSENT_TICKS = 500;  // more than a round of the hold loop: 512 frames at 2,000/s take 256 ms
+const ticks_t HELD_ABSENT_TICKS = 1000; // of nothing held for a port, or of its buffer, coming round: it is lost
+
 // ------------------------------------------------------------------------------------------- sizes on the wire, bytes
 const bit<32> LINK_BYTES = 12;
+const bit<32> LINK_INIT_FRAME_BYTES = 77;
+const bit<32> CREDIT_UPDATE_FRAME_BYTES = 42;
 const bit<32> OEFH_BYTES = 6;
 const bit<32> LSU_BYTES = 18;
 const bit<32> TMA_BYTES = 28;
@@ -113,9 +136,35 @@ typedef bit<2> role_t;
 const role_t ROLE_ENDPOINT = 1; // a GPU: its source ids are known
 const role_t ROLE_FABRIC = 2;   // another switch, or the controller: any source that has a tenant
 
+typedef bit<16> session_t; // of a link that is up; never 0
+typedef bit<32> epoch_t;   // 0: none
+typedef bit<3> vc_t;
+typedef bit<16> ticket_t;
 typedef bit<16> tenant_t;
 typedef bit<16> group_t;
 typedef bit<16> slot_t;
+
+// ------------------------------------------------------------------------- inside the switch: sessions, groups, lists
+const bit<16> KEEPALIVE_GROUP = 1; // all managed ports
+const bit<8> HELD_FIELDS = 1;      // field lists, in metadata_t
+const bit<8> CLONE_FIELDS = 2;
+const bit<32> INGRESS_CLONE = 1;   // standard_metadata.instance_type
+const bit<8> WRONG_UPDATES_MAX = 3;
+const bit<32> EPOCH_MIN = 0x100; // so that a redraw may change the bits below without reaching 0
+
+// What the egress is to make of a frame; MAKE_NOTHING: it stays what it is.
+typedef bit<3> make_t;
+const make_t MAKE_NOTHING = 0;
+const make_t MAKE_LLR_INIT = 1;
+const make_t MAKE_LLR_INIT_ECHO = 2;
+const make_t MAKE_CF_UPDATE = 3;
+const make_t MAKE_CC_UPDATE = 4;
+const make_t MAKE_KEEPALIVE = 5;
+
+// renew_crc of metadata_t
+const bit<2> CRC_KEPT = 0;
+const bit<2> CRC_OF_FRAME = 1;
+const bit<2> CRC_OF_HEADERS = 2; // of a frame that was made here, and cut to its headers
 
 // ------------------------------------------------------------------------------------------------------------ verdict
 /* What is to become of a frame: one field, so that each step of the ingress needs one comparison. A step acts on frames
@@ -152,6 +201,13 @@ const verdict_t REASON_OTHER_TENANT = 22;
 const verdict_t REASON_NO_MEMBER = 23;
 const verdict_t REASON_BAD_EGRESS_PORT = 24;
 const verdict_t REASON_HOP_EXPIRED = 25;
+const verdict_t REASON_BAD_INIT = 26;
+const verdict_t REASON_OVER_LIMIT = 27;
+const verdict_t REASON_CONTROL_RATE = 28;
+const verdict_t REASON_EXCEEDS_LIMIT = 29;
+const verdict_t VERDICT_KEEPALIVE = 122; // a tick that goes to all managed ports
+const verdict_t VERDICT_HOLD = 123;      // waits for credit
+const verdict_t VERDICT_ANSWER = 124;    // leaves by meta.link_port, as what meta.make says
 const verdict_t VERDICT_CONSUMED = 125; // an internal frame that has done its work
 const verdict_t VERDICT_FORWARD = 126;  // leaves by meta.egress_port
 const verdict_t VERDICT_LOCAL = 127;    // addressed to this switch: goes to the controller

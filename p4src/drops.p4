@@ -5,7 +5,7 @@
 
 /* Nothing disappears without a name: each reason to drop has a counter of its own, indexed by the port that the
  * frame came in on, whether or not the frame is trapped to the controller afterwards. */
-control Drops(in metadata_t meta, in standard_metadata_t standard_metadata) {
+control Drops(in metadata_t meta) {
     counter(PORTS, CounterType.packets) unknown_port;
     counter(PORTS, CounterType.packets) truncated;
     counter(PORTS, CounterType.packets) bad_crc;
@@ -31,9 +31,13 @@ control Drops(in metadata_t meta, in standard_metadata_t standard_metadata) {
     counter(PORTS, CounterType.packets) no_member;
     counter(PORTS, CounterType.packets) bad_egress_port;
     counter(PORTS, CounterType.packets) hop_expired;
+    counter(PORTS, CounterType.packets) bad_init;
+    counter(PORTS, CounterType.packets) over_limit;
+    counter(PORTS, CounterType.packets) control_rate;
+    counter(PORTS, CounterType.packets) exceeds_limit;
 
     apply {
-        bit<32> port = (bit<32>)standard_metadata.ingress_port;
+        bit<32> port = (bit<32>)meta.link_port;
         if (meta.verdict == REASON_UNKNOWN_PORT) {
             unknown_port.count(port);
         } else if (meta.verdict == REASON_TRUNCATED) {
@@ -84,6 +88,14 @@ control Drops(in metadata_t meta, in standard_metadata_t standard_metadata) {
             bad_egress_port.count(port);
         } else if (meta.verdict == REASON_HOP_EXPIRED) {
             hop_expired.count(port);
+        } else if (meta.verdict == REASON_BAD_INIT) {
+            bad_init.count(port);
+        } else if (meta.verdict == REASON_OVER_LIMIT) {
+            over_limit.count(port);
+        } else if (meta.verdict == REASON_CONTROL_RATE) {
+            control_rate.count(port);
+        } else if (meta.verdict == REASON_EXCEEDS_LIMIT) {
+            exceeds_limit.count(port);
         }
     }
 }

@@ -72,6 +72,22 @@ header probe_t {
     bit<24> zero;
 }
 
+// What a switch adds to a PROBE that asks for the credits of a port. Credits are laid out as in LLR_INIT.
+header probe_credits_t {
+    bit<32> own_epoch;
+    bit<32> peer_epoch;
+    bit<16> session;
+    bit<16> zero;
+    bit<192> sender_credits_consumed;
+    bit<192> sender_credits_freed;
+    bit<192> sender_credit_limit;
+    bit<192> sender_credits_used_watermark;
+    bit<192> receiver_credits_consumed;
+    bit<192> receiver_credits_freed;
+    bit<192> receiver_credits_in_use;
+    bit<192> held_frames;
+}
+
 // --------------------------------------------------------------------------------------------------- control frames
 // Body of LLR_ACK and LLR_NACK: all they say is in the link header.
 header llr_control_t {
@@ -129,6 +145,7 @@ struct headers_t {
     tma_t tma;
     event_t event;
     probe_t probe;
+    probe_credits_t probe_credits;
     llr_control_t llr_control;
     link_init_t link_init;
     credit_update_t credit_update;
@@ -136,18 +153,62 @@ struct headers_t {
 }
 
 // ------------------------------------------------------------------------------- what the switch knows of a frame
+// The link profile of a managed port: what this switch is as a receiver on it.
+struct profile_t {
+    bit<8> lossless_vcs;
+    bit<24> vc_map; // 8 VCs of 3 bits, that of VC 0 in the most significant ones
+    bit<8> credit_size;
+    bit<8> packet_overhead;
+    bit<192> credit_limit;
+    bit<192> update_threshold;
+    bit<16> silence; // ticks
+}
+
 struct metadata_t {
     verdict_t verdict;
     bit<8> byte_12;
-    bit<32> frame_bytes; // without the controller's header
+    bit<1> crossed_link; // so its CRC is to be checked
     // of the port that the frame came in on
     mode_t mode;
     role_t role;
     tenant_t tenant;
+    profile_t profile; // of link_port
+    bit<1> has_profile;
+    bit<1> redraw; // the link is to be brought up anew
+    bit<1> counts; // a frame of the link's session
     // where it goes
+    mode_t egress_mode;
+    bit<24> egress_vc_map;
+    bit<24> ecn_threshold;
+    bit<1> routed; // by address: each switch on the way takes one from the hop limit
+    session_t session; // of the link it leaves on
+    make_t make;
+    bit<2> renew_crc; // it leaves on a link: the CRC covers what has been changed
+    @field_list(CLONE_FIELDS)
+    make_t clone_make; // what the ingress clone is to become
+    // what a frame that waits for credit takes along
+    @field_list(HELD_FIELDS)
+    bit<1> held;
+    @field_list(HELD_FIELDS)
+    bit<32> frame_bytes; // without the controller's header
+    @field_list(HELD_FIELDS)
+    port_t link_port; // it came in on, or a control frame is about
+    @field_list(HELD_FIELDS)
+    vc_t receiver_vc;
+    @field_list(HELD_FIELDS)
+    bit<20> receiver_credits; // taken of the buffer of (link_port, receiver_vc)
+    @field_list(HELD_FIELDS)
     port_t egress_port;
-    bit<1> routed;    // by address: each switch on the way takes one from the hop limit
-    bit<1> renew_crc; // it leaves on a link: the CRC covers what has been changed
+    @field_list(HELD_FIELDS)
+    vc_t sender_vc;
+    @field_list(HELD_FIELDS)
+    ticket_t ticket;
+    @field_list(HELD_FIELDS)
+    bit<20> granted; // credits reserved of (egress_port, sender_vc)
+    @field_list(HELD_FIELDS)
+    bit<1> in_turn; // the grant moved the head of the tickets
+    @field_list(HELD_FIELDS)
+    ticket_t returned; // tickets that had come back when it was granted
 }
 
 #endif

@@ -27,53 +27,58 @@
 #define LINK_ALONE hdr.link.isValid() && !hdr.oefh.isValid() && !hdr.llr_control.isValid() && \
                    !hdr.link_init.isValid() && !hdr.credit_update.isValid()
 
-/* Sets standard_metadata.checksum_error. What the controller sends has crossed no link and is not checked, and what
- * the switch tells itself carries no CRC. */
+/* Sets standard_metadata.checksum_error. What has crossed no link is not checked: packet-outs, frames that were held,
+ * and what the switch tells itself. */
 control VerifyLinkCrc(inout headers_t hdr, inout metadata_t meta) {
     apply {
-        verify_checksum_with_payload(!hdr.packet_out.isValid() && hdr.lsu.isValid(),
+        verify_checksum_with_payload(meta.crossed_link == 1 && hdr.lsu.isValid(),
             { LINK_FIELDS, OEFH_FIELDS, LSU_FIELDS }, hdr.link.crc, HashAlgorithm.crc32);
-        verify_checksum_with_payload(!hdr.packet_out.isValid() && hdr.tma.isValid(),
+        verify_checksum_with_payload(meta.crossed_link == 1 && hdr.tma.isValid(),
             { LINK_FIELDS, OEFH_FIELDS, TMA_FIELDS }, hdr.link.crc, HashAlgorithm.crc32);
-        verify_checksum_with_payload(!hdr.packet_out.isValid() && hdr.event.isValid(),
+        verify_checksum_with_payload(meta.crossed_link == 1 && hdr.event.isValid(),
             { LINK_FIELDS, OEFH_FIELDS, EVENT_FIELDS }, hdr.link.crc, HashAlgorithm.crc32);
-        verify_checksum_with_payload(!hdr.packet_out.isValid() && hdr.probe.isValid(),
+        verify_checksum_with_payload(meta.crossed_link == 1 && hdr.probe.isValid(),
             { LINK_FIELDS, OEFH_FIELDS, PROBE_FIELDS }, hdr.link.crc, HashAlgorithm.crc32);
-        verify_checksum_with_payload(!hdr.packet_out.isValid() && OEFH_ALONE,
+        verify_checksum_with_payload(meta.crossed_link == 1 && OEFH_ALONE,
             { LINK_FIELDS, OEFH_FIELDS }, hdr.link.crc, HashAlgorithm.crc32);
-        verify_checksum_with_payload(!hdr.packet_out.isValid() && hdr.llr_control.isValid(),
+        verify_checksum_with_payload(meta.crossed_link == 1 && hdr.llr_control.isValid(),
             { LINK_FIELDS, hdr.llr_control.zero }, hdr.link.crc, HashAlgorithm.crc32);
-        verify_checksum_with_payload(!hdr.packet_out.isValid() && hdr.link_init.isValid(),
+        verify_checksum_with_payload(meta.crossed_link == 1 && hdr.link_init.isValid(),
             { LINK_FIELDS, LINK_INIT_FIELDS }, hdr.link.crc, HashAlgorithm.crc32);
-        verify_checksum_with_payload(!hdr.packet_out.isValid() && hdr.credit_update.isValid(),
+        verify_checksum_with_payload(meta.crossed_link == 1 && hdr.credit_update.isValid(),
             { LINK_FIELDS, CREDIT_UPDATE_FIELDS }, hdr.link.crc, HashAlgorithm.crc32);
-        verify_checksum_with_payload(!hdr.packet_out.isValid() && !hdr.notice.isValid() && LINK_ALONE,
+        verify_checksum_with_payload(meta.crossed_link == 1 && LINK_ALONE,
             { LINK_FIELDS }, hdr.link.crc, HashAlgorithm.crc32);
     }
 }
 
 /* Renews the CRC of every frame that leaves on a link, as hop limit and link header have changed. A frame that goes
- * to the controller stays as it came in, so that a trapped one can be studied. */
+ * to the controller stays as it came in, so that a trapped one can be studied. A control frame that was made of
+ * another frame ends with its body: what may still follow is cut off, and not covered. */
 control RenewLinkCrc(inout headers_t hdr, inout metadata_t meta) {
     apply {
-        update_checksum_with_payload(meta.renew_crc == 1 && hdr.lsu.isValid(),
+        update_checksum_with_payload(meta.renew_crc == CRC_OF_FRAME && hdr.lsu.isValid(),
             { LINK_FIELDS, OEFH_FIELDS, LSU_FIELDS }, hdr.link.crc, HashAlgorithm.crc32);
-        update_checksum_with_payload(meta.renew_crc == 1 && hdr.tma.isValid(),
+        update_checksum_with_payload(meta.renew_crc == CRC_OF_FRAME && hdr.tma.isValid(),
             { LINK_FIELDS, OEFH_FIELDS, TMA_FIELDS }, hdr.link.crc, HashAlgorithm.crc32);
-        update_checksum_with_payload(meta.renew_crc == 1 && hdr.event.isValid(),
+        update_checksum_with_payload(meta.renew_crc == CRC_OF_FRAME && hdr.event.isValid(),
             { LINK_FIELDS, OEFH_FIELDS, EVENT_FIELDS }, hdr.link.crc, HashAlgorithm.crc32);
-        update_checksum_with_payload(meta.renew_crc == 1 && hdr.probe.isValid(),
+        update_checksum_with_payload(meta.renew_crc == CRC_OF_FRAME && hdr.probe.isValid(),
             { LINK_FIELDS, OEFH_FIELDS, PROBE_FIELDS }, hdr.link.crc, HashAlgorithm.crc32);
-        update_checksum_with_payload(meta.renew_crc == 1 && OEFH_ALONE,
+        update_checksum_with_payload(meta.renew_crc == CRC_OF_FRAME && OEFH_ALONE,
             { LINK_FIELDS, OEFH_FIELDS }, hdr.link.crc, HashAlgorithm.crc32);
-        update_checksum_with_payload(meta.renew_crc == 1 && hdr.llr_control.isValid(),
+        update_checksum_with_payload(meta.renew_crc == CRC_OF_FRAME && hdr.llr_control.isValid(),
             { LINK_FIELDS, hdr.llr_control.zero }, hdr.link.crc, HashAlgorithm.crc32);
-        update_checksum_with_payload(meta.renew_crc == 1 && hdr.link_init.isValid(),
+        update_checksum_with_payload(meta.renew_crc == CRC_OF_FRAME && hdr.link_init.isValid(),
             { LINK_FIELDS, LINK_INIT_FIELDS }, hdr.link.crc, HashAlgorithm.crc32);
-        update_checksum_with_payload(meta.renew_crc == 1 && hdr.credit_update.isValid(),
+        update_checksum_with_payload(meta.renew_crc == CRC_OF_FRAME && hdr.credit_update.isValid(),
             { LINK_FIELDS, CREDIT_UPDATE_FIELDS }, hdr.link.crc, HashAlgorithm.crc32);
-        update_checksum_with_payload(meta.renew_crc == 1 && LINK_ALONE,
+        update_checksum_with_payload(meta.renew_crc == CRC_OF_FRAME && LINK_ALONE,
             { LINK_FIELDS }, hdr.link.crc, HashAlgorithm.crc32);
+        update_checksum(meta.renew_crc == CRC_OF_HEADERS && hdr.link_init.isValid(),
+            { LINK_FIELDS, LINK_INIT_FIELDS }, hdr.link.crc, HashAlgorithm.crc32);
+        update_checksum(meta.renew_crc == CRC_OF_HEADERS && hdr.credit_update.isValid(),
+            { LINK_FIELDS, CREDIT_UPDATE_FIELDS }, hdr.link.crc, HashAlgorithm.crc32);
     }
 }
 

@@ -2,16 +2,30 @@
 #define LINK_STAMP_P4
 
 #include "headers.p4"
+#include "registers.p4"
 
-/* The link header belongs to one link, so it is written anew for the one that the frame leaves on. On an open port
- * it says nothing but the kind. */
-control LinkStamp(inout headers_t hdr, inout metadata_t meta) {
+/* The link header belongs to one link, so it is written anew for the one that the frame leaves on. On an open port it
+ * says nothing but the kind. On a managed one it carries the session that the frame was admitted in; one that waited
+ * in the port's queue while the link was brought up anew goes no further, as the new session does not count it. */
+control LinkStamp(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
+    counter(PORTS, CounterType.packets) stale_session;
+
     apply {
         hdr.link.flags = 0;
         hdr.link.seq = 0;
         hdr.link.ack = 0;
-        hdr.link.session = 0;
-        meta.renew_crc = 1;
+        hdr.link.session = meta.session;
+        if (meta.renew_crc == CRC_KEPT) {
+            meta.renew_crc = CRC_OF_FRAME;
+        }
+        if (meta.session != 0) {
+            session_t current = 0;
+            session.read(current, (bit<32>)standard_metadata.egress_port);
+            if (current != meta.session) {
+                stale_session.count((bit<32>)standard_metadata.egress_port);
+                mark_to_drop(standard_metadata);
+            }
+        }
     }
 }
 

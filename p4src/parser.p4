@@ -15,21 +15,37 @@ parser FrameParser(
     state start {
         transition select(standard_metadata.ingress_port) {
             CPU_PORT: packet_out_header;
-            default: link;
+            EVENT_PORT: sensed;
+            INSIDE: returned;
+            default: received;
         }
     }
 
+    // From the controller: it has crossed no link.
     state packet_out_header {
         packet.extract(hdr.packet_out);
-        transition link;
+        packet.extract(hdr.link);
+        transition body;
     }
 
-    state link {
+    state sensed {
         packet.extract(hdr.link);
-        transition select(standard_metadata.ingress_port) {
-            EVENT_PORT: notice;
-            default: body;
+        transition notice;
+    }
+
+    // Recirculated: a frame that was held, or what the switch tells itself.
+    state returned {
+        packet.extract(hdr.link);
+        transition select(hdr.link.kind) {
+            KIND_DATA: oefh;
+            default: notice;
         }
+    }
+
+    state received {
+        packet.extract(hdr.link);
+        meta.crossed_link = 1;
+        transition body;
     }
 
     state body {
@@ -108,9 +124,11 @@ control FrameDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.tma);
         packet.emit(hdr.event);
         packet.emit(hdr.probe);
+        packet.emit(hdr.probe_credits);
         packet.emit(hdr.llr_control);
         packet.emit(hdr.link_init);
         packet.emit(hdr.credit_update);
+        packet.emit(hdr.notice);
     }
 }
 

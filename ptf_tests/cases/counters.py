@@ -50,9 +50,7 @@ class EveryReasonHasACounter(EthlinkTest):
 
     def runTest(self) -> None:
         self.assertEqual(len(set(DROP_REASONS.values())), len(DROP_REASONS))
-        self.assertEqual(
-            self.switch.names.aliases("counters"), {*DROP_REASONS, "port_rx", "port_tx", "packet_in_refused"}
-        )
+        self.assertLessEqual(DROP_REASONS.keys(), self.switch.names.aliases("counters"))
 
 
 class CpuPort(EthlinkTest):

@@ -119,7 +119,16 @@ class TestP4Info:
         reasons = {row[1].strip("`") for row in rows(section(PIPELINE, "Drop reasons"))}
         others = set(re.findall(r"^\| `(\w+)` \|", section(PIPELINE, "Counters"), re.MULTILINE))
         assert {c.preamble.alias for c in self.p4info.counters} == reasons | others
-        assert {m.preamble.alias for m in self.p4info.meters} == {"packet_in_rate"}
+        assert {m.preamble.alias for m in self.p4info.meters} == {"packet_in_rate", "control_rate_limit"}
+
+    def test_registers(self) -> None:
+        named = {
+            (name, int(row[1]))
+            for row in rows(section(PIPELINE, "Registers"))
+            for name in re.findall(r"`(\w+)`", row[0])
+        }
+        offered = {(r.preamble.alias, r.type_spec.bitstring.bit.bitwidth) for r in self.p4info.registers}
+        assert named and named <= offered
 
     def test_packet_metadata(self) -> None:
         offered = {

@@ -1,0 +1,59 @@
+#ifndef REGISTERS_P4
+#define REGISTERS_P4
+
+#include "headers.p4"
+#include "lanes.p4"
+
+/* What the switch remembers of its managed links. Names of credits are those of SAI.
+ *
+ * On BMv2 ingress and egress are threads of their own, and a read-modify-write is not atomic between them: so each
+ * register has one side that writes it. All are the ingress's, but for those marked as the egress's, which belong to
+ * HOLD_PORT. */
+const bit<32> PORT_VCS = 4096; // size of what is indexed by port ++ vc
+
+// The clock: ticks ever, and since the last keepalive.
+register<ticks_t>(1) ticks;
+register<bit<8>>(1) since_keepalive;
+
+// The link, by port. Epochs and sessions are 0 where there are none.
+register<epoch_t>(PORTS) own_epoch;
+register<epoch_t>(PORTS) peer_epoch;
+register<session_t>(PORTS) session;        // not 0: the link is up
+register<session_t>(PORTS) sender_session; // the session once its first CF_UPDATE has come: data may be sent
+register<session_t>(PORTS) last_session;
+register<ticks_t>(PORTS) last_heard;
+register<bit<1>>(PORTS) carrier_down;
+// Lossless VCs of both sides, the peer's credit size and packet overhead; 0 while there has been no peer.
+register<bit<24>>(PORTS) link_format;
+
+// This switch as the receiver on a link, by port.
+register<lanes_t>(PORTS) receiver_credits_consumed;
+register<lanes_t>(PORTS) receiver_credits_freed;
+register<lanes_t>(PORTS) receiver_credits_advertised; // freed, when a threshold last caused a CF_UPDATE
+register<lanes_t>(PORTS) receiver_credits_in_use;     // at the last reset
+
+// This switch as the sender on a link, by port.
+register<lanes_t>(PORTS) sender_credits_consumed;
+register<lanes_t>(PORTS) sender_credits_freed;
+register<lanes_t>(PORTS) sender_credit_limit;
+register<lanes_t>(PORTS) sender_credits_used_watermark;
+register<bit<8>>(PORTS) wrong_updates; // in a row
+
+// Frames that wait, by the port that they wait for.
+register<lanes_t>(PORTS) held_frames;
+register<bit<24>>(PORTS) held_frames_total;
+register<lanes_t>(PORTS) credits_granted;  // the egress's; ever, cyclic
+register<lanes_t>(PORTS) credits_returned; // those of granted frames that are back in the ingress
+register<ticks_t>(PORTS) held_entered;     // when a frame last began to wait for the port
+register<ticks_t>(PORTS) held_passed;      // the egress's: when one was last seen
+register<ticks_t>(PORTS) buffered_entered; // likewise by the port that they came in on
+register<ticks_t>(PORTS) buffered_passed;  // the egress's
+
+// Order of the frames that wait and must not overtake, by port ++ vc: tickets are drawn at the tail, the next one to be
+// granted is head - returned.
+register<ticket_t>(PORT_VCS) ticket_tail;
+register<ticket_t>(PORT_VCS) ticket_head;      // the egress's
+register<ticket_t>(PORT_VCS) tickets_returned; // granted, but had to wait again
+register<ticks_t>(PORT_VCS) head_seen;         // the egress's
+
+#endif
