@@ -10,10 +10,9 @@
  * has lost its carrier, takes none.
  *
  * Best-effort VCs and VC 7 need no credit, only a link. VC 7 is limited by a meter per port that it comes in on. */
-control Admission(inout headers_t hdr, inout metadata_t meta) {
+control Admission(in headers_t hdr, inout metadata_t meta) {
     meter(PORTS, MeterType.packets) control_rate_limit;
     counter(PORTS, CounterType.packets) frames_held;
-    counter(PORTS, CounterType.packets) frames_marked;
     bit<2> color = 0;
 
     apply {
@@ -48,10 +47,8 @@ control Admission(inout headers_t hdr, inout metadata_t meta) {
                 if (credits > lane_value(limit, lane)) {
                     meta.verdict = REASON_EXCEEDS_LIMIT;
                 } else {
-                    if (meta.ecn_threshold != 0 && total >= meta.ecn_threshold
-                        && hdr.oefh.ecn != ECN_NOT_CAPABLE && hdr.oefh.ecn != ECN_CONGESTION_EXPERIENCED) {
-                        hdr.oefh.ecn = ECN_CONGESTION_EXPERIENCED;
-                        frames_marked.count(port);
+                    if (meta.ecn_threshold != 0 && total >= meta.ecn_threshold) {
+                        meta.congested = 1;
                     }
                     if (meta.session != 0 && lane_value(held, lane) == 0 && used <= lane_value(limit, lane)) {
                         lanes_t watermark = 0;

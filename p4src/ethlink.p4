@@ -26,6 +26,7 @@
 #include "egress_links.p4"
 #include "hop_limit.p4"
 #include "admission.p4"
+#include "departures.p4"
 #include "held_return.p4"
 #include "releases.p4"
 #include "drops.p4"
@@ -51,6 +52,7 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
     EgressLinks() egress_links;
     HopLimit() hop_limit;
     Admission() admission;
+    Departures() departures;
     HeldReturn() held_return;
     Releases() releases;
     Drops() drops;
@@ -75,6 +77,7 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
             egress_links.apply(meta);                       // does that port exist?
             hop_limit.apply(hdr, meta);                     // has it come too far?
             admission.apply(hdr, meta);                     // may it go now?
+            departures.apply(hdr, meta);                    // what does it take along?
         } else {
             held_return.apply(hdr, meta);                   // may it still go?
         }

@@ -180,7 +180,8 @@ struct metadata_t {
     mode_t egress_mode;
     bit<24> egress_vc_map;
     bit<24> ecn_threshold;
-    bit<1> routed; // by address: each switch on the way takes one from the hop limit
+    bit<1> routed;    // by address: each switch on the way takes one from the hop limit
+    bit<1> congested; // many frames wait for the port
     session_t session; // of the link it leaves on
     make_t make;
     bit<2> renew_crc; // it leaves on a link: the CRC covers what has been changed

@@ -14,10 +14,11 @@ from typing import Any, Final
 from finsy.proto import p4r
 from scapy.packet import Packet
 
+from codec import layouts
 from codec.constants import Kind, NoticeType
 from codec.scapy_layers import CreditUpdate, Link, LinkInit, Notice
-from ptf_tests.base import EVENT_PORT, MODE_MANAGED, TENANT, TIMEOUT_S, EthlinkTest
-from ptf_tests.frames import LINK_BYTES, forwarded, store, with_crc
+from ptf_tests.base import EVENT_PORT, MODE_MANAGED, REMOTE, SWITCH_ID, TENANT, TIMEOUT_S, EthlinkTest
+from ptf_tests.frames import LINK_BYTES, forwarded, probe, store, with_crc
 
 VCS: Final = 8
 CYCLE: Final = 1 << 20
@@ -26,6 +27,9 @@ IDENTITY_MAP: Final = tuple(range(VCS))
 HOLD_PORT: Final = 509
 KEEPALIVE_GROUP: Final = 1
 KEEPALIVE_TICKS: Final = 10
+READ_CREDITS: Final = 2
+CREDITS: Final = 3
+"""Operations of a PROBE: the question, and its answer."""
 SESSION_OFFSET: Final = 6
 
 Lanes = tuple[int, ...]
@@ -346,6 +350,25 @@ class ManagedTest(EthlinkTest):
         """Wait until a counter's cell has this value; fail with what it has instead."""
         self.wait_until(lambda: self.count(counter, port) >= expected)
         self.assertEqual(self.count(counter, port), expected, f"{counter} of port {port}")
+
+    def credits(self, port: int) -> dict[str, Any]:
+        """Ask the switch for a port's credits by a probe; return the answer's fields, its state among them."""
+        question = probe(REMOTE[0], SWITCH_ID, op=READ_CREDITS)
+        question["Probe"].port = port
+        self.switch.packet_out(bytes(question), egress_port=0)
+        got = self.switch.packet_in(TIMEOUT_S)
+        assert got is not None, f"no answer to a probe of port {port}"
+        body = got.payload[LINK_BYTES + layouts.OEFH.size :]
+        head = layouts.PROBE.unpack(body)
+        self.assertEqual((head["op"], head["port"], got.reason), (CREDITS, port, 127))
+        self.assertEqual(len(body), layouts.PROBE.size + layouts.PROBE_CREDITS.size)
+        return {**layouts.PROBE_CREDITS.unpack(body[layouts.PROBE.size :]), "state": head["state"]}
+
+    def expect_credits(self, port: int, **expected: Any) -> None:
+        """Wait until fields of a port's credits have these values; fail with what they have instead."""
+        self.wait_until(lambda: {name: self.credits(port)[name] for name in expected} == expected)
+        got = self.credits(port)
+        self.assertEqual({name: got[name] for name in expected}, expected)
 
     def expect_silence_on(self, ports: Iterable[int], timeout_s: float = 0.05) -> None:
         """Check that nothing comes to ports for a while."""

@@ -40,6 +40,12 @@ HOLD_DEPTH: Final = 8192
 """More frames than the credits of all receivers of a switch with 32 ports."""
 BMV2_QUEUE_DEPTH: Final = 1024
 """Frames per egress queue of BMv2, whose default of 64 overflows silently."""
+BMV2_QUEUES: Final = f"""
+set_queue_depth {BMV2_QUEUE_DEPTH}
+set_queue_depth {HOLD_DEPTH} {HOLD_PORT}
+set_queue_rate {HOLD_PACE} {HOLD_PORT}
+"""
+"""What BMv2 is told about its queues, over Thrift."""
 
 START_TIMEOUT_S: Final = 20.0
 STOP_TIMEOUT_S: Final = 3.0
@@ -262,9 +268,9 @@ class P4SwitchNode(FabricSwitch):
     def command(self) -> list[str]:
         ports = [word for port, intf in self.port_map().items() for word in ("-i", f"{port}@{intf}")]
         options = ["--pcap", str(self.pcap_dir)] if self.pcap_dir is not None else []
+        options += ["--port-rate", f"{HOLD_PORT}={HOLD_PACE}", "--port-depth", f"{HOLD_PORT}={HOLD_DEPTH}"]
         if self.managed:
             options += ["--event-port", str(EVENT_PORT), "--tick-us", str(TICK_US)]
-            options += ["--port-rate", f"{HOLD_PORT}={HOLD_PACE}", "--port-depth", f"{HOLD_PORT}={HOLD_DEPTH}"]
         return [
             *(project_python(), "-m", "p4switch", "run", "--no-p4", *ports),
             *("--grpc-addr", self.grpc, "--device-id", str(self.device_id), "--cpu-port", str(CPU_PORT)),
@@ -307,7 +313,7 @@ class Bmv2Switch(FabricSwitch):
             )
         done = subprocess.run(
             [cli, "--thrift-port", str(self.thrift_port)],
-            input=f"set_queue_depth {BMV2_QUEUE_DEPTH}\n", capture_output=True, text=True, check=False, timeout=30,
+            input=BMV2_QUEUES, capture_output=True, text=True, check=False, timeout=30,
         )  # fmt: skip
         if done.returncode or "Error" in done.stdout:
             self.fail(f"refused the queue depth ({(done.stderr or done.stdout).strip()[-200:]})")

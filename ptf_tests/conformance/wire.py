@@ -1,0 +1,104 @@
+"""One direction of a cable that the tester controls: any frame can be lost, damaged, delayed, frozen or repeated.
+
+Nothing here does input or output or reads a clock: time comes in with every call.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from codec.constants import Kind
+
+_KIND_SHIFT: Final = 4
+ALL_KINDS: Final = frozenset(Kind)
+
+
+class Harm(StrEnum):
+    """What is done to a frame."""
+
+    DROP = "drop"
+    CORRUPT = "corrupt"
+    DELAY = "delay"
+    FREEZE = "freeze"
+    REPEAT = "repeat"
+
+
+@dataclass
+class Rule:
+    """What is done to which frames, from now on."""
+
+    harm: Harm
+    kinds: Collection[Kind] = ALL_KINDS
+    count: int | None = None
+    """So many frames, then no more; None: all."""
+    delay_s: float = 0.0
+    """With DELAY: how much later each frame arrives; their order stays."""
+    done: int = 0
+    """Frames that it has been done to."""
+
+    def applies(self, frame: bytes) -> bool:
+        """Tell whether the frame is one of those; count it if so."""
+        if (self.count is not None and self.done >= self.count) or frame[0] >> _KIND_SHIFT not in self.kinds:
+            return False
+        self.done += 1
+        return True
+
+
+class Wire:
+    """Carries frames to `deliver`, by the rules that stand in `rules`: the first that applies to a frame decides."""
+
+    def __init__(self, deliver: Callable[[bytes], None]) -> None:
+        self._deliver = deliver
+        self._late: list[tuple[float, int, bytes]] = []
+        self._frozen: list[bytes] = []
+        self._number = itertools.count()
+        self.rules: list[Rule] = []
+
+    def put(self, frame: bytes, now: float) -> None:
+        """Send a frame along the wire."""
+        for rule in self.rules:
+            if rule.applies(frame):
+                self._harm(rule, frame, now)
+                return
+        self._deliver(frame)
+
+    def harm(self, harm: Harm, kinds: Collection[Kind] = ALL_KINDS, count: int | None = None, **more: float) -> Rule:
+        """Add a rule and return it, so that it can be counted and taken away again."""
+        rule = Rule(harm, kinds, count, **more)
+        self.rules.append(rule)
+        return rule
+
+    def heal(self) -> None:
+        """Take all rules away and let go what is frozen; what is delayed still comes late."""
+        self.rules.clear()
+        frozen, self._frozen = self._frozen, []
+        for frame in frozen:
+            self._deliver(frame)
+
+    def poll(self, now: float) -> float | None:
+        """Deliver what is due; return when the next frame is, None without one."""
+        while self._late and self._late[0][0] <= now:
+            self._deliver(heapq.heappop(self._late)[2])
+        return self._late[0][0] if self._late else None
+
+    def _harm(self, rule: Rule, frame: bytes, now: float) -> None:
+        match rule.harm:
+            case Harm.CORRUPT:
+                self._deliver(corrupted(frame))
+            case Harm.REPEAT:
+                self._deliver(frame)
+                self._deliver(frame)
+            case Harm.FREEZE:
+                self._frozen.append(frame)
+            case Harm.DELAY:
+                heapq.heappush(self._late, (now + rule.delay_s, next(self._number), frame))
+
+
+def corrupted(frame: bytes) -> bytes:
+    """Return the frame with one bit of its last byte turned, so that its CRC no longer holds."""
+    return frame[:-1] + bytes([frame[-1] ^ 0x10])
