@@ -16,6 +16,7 @@ from finsy.p4entity import decode_entity
 from finsy.proto import p4r, p4r_grpc
 
 from codec.fabric import SwitchNode
+from controller.credits import LANE_REGISTERS, LINK_COUNTERS, PORT_REGISTERS, PortCredits
 from controller.entities import from_p4
 from controller.entries import Entry
 from controller.packets import DROP_REASONS
@@ -26,17 +27,25 @@ CPU_PORT: Final = 510
 
 @dataclass
 class PortCounters:
-    """Frames and bytes of one port, and what was dropped of what came in on it, by reason (only what is not 0)."""
+    """Frames and bytes of one port, and what was dropped of what came in on it, by reason (only what is not 0).
+
+    `link` holds the counters of a managed port's link by name.
+    """
 
     rx_frames: int = 0
     rx_bytes: int = 0
     tx_frames: int = 0
     tx_bytes: int = 0
     drops: dict[str, int] = field(default_factory=dict)
+    link: dict[str, int] = field(default_factory=dict)
 
 
 class ReadError(Exception):
     """A switch could not be read; the message names it and says why."""
+
+
+class RegistersHidden(ReadError):
+    """The target does not read registers over P4Runtime."""
 
 
 class SwitchReader:
@@ -80,18 +89,39 @@ class SwitchReader:
         ports = {number: PortCounters() for number in numbers}
         names = ["port_rx", "port_tx", *DROP_REASONS.values()]
         known = {counter.alias for counter in self.schema.counters}
+        managed = [port.port for port in self.node.ports if port.mode == "managed"]
         wanted = [fy.P4CounterEntry(name, index=n) for name in names if name in known for n in numbers]
+        wanted += [fy.P4CounterEntry(name, index=n) for name in LINK_COUNTERS if name in known for n in managed]
         for cell in self._read(wanted):
             port = ports[cell.index]
             if cell.counter_id == "port_rx":
                 port.rx_frames, port.rx_bytes = cell.packet_count, cell.byte_count
             elif cell.counter_id == "port_tx":
                 port.tx_frames, port.tx_bytes = cell.packet_count, cell.byte_count
+            elif cell.counter_id in LINK_COUNTERS:
+                port.link[cell.counter_id] = cell.packet_count
             elif cell.packet_count:
                 port.drops[cell.counter_id] = cell.packet_count
         return ports
 
-    def _read(self, entities: Sequence[fy.P4TableEntry | fy.P4CounterEntry]) -> Iterator[Any]:
+    def credits(self) -> dict[int, PortCredits]:
+        """Return the credits of the managed ports by port number, as the registers have them.
+
+        Raises ReadError, RegistersHidden where the target reads no registers (BMv2): ask with probes there.
+        """
+        numbers = [port.port for port in self.node.ports if port.mode == "managed"]
+        names = (*PORT_REGISTERS, *LANE_REGISTERS)
+        values: dict[int, dict[str, int]] = {number: {} for number in numbers}
+        for cell in self._read([fy.P4RegisterEntry(name, index=n) for name in names for n in numbers]):
+            values[cell.index][cell.register_id] = cell.data
+        try:
+            return {number: PortCredits.from_registers(number, some) for number, some in values.items()}
+        except KeyError as error:
+            raise RegistersHidden(f"switch {self.node.name}: no answer about the register {error}") from None
+
+    def _read(self, entities: Sequence[fy.P4TableEntry | fy.P4CounterEntry | fy.P4RegisterEntry]) -> Iterator[Any]:
+        if not entities:
+            return
         schema = self.schema
         request = p4r.ReadRequest(device_id=self.node.device_id, entities=[item.encode(schema) for item in entities])
         try:
@@ -103,4 +133,6 @@ class SwitchReader:
 
     def _error(self, error: grpc.RpcError) -> ReadError:
         reason = error.details() if isinstance(error, grpc.Call) else str(error)
+        if isinstance(error, grpc.Call) and error.code() is grpc.StatusCode.UNIMPLEMENTED:
+            return RegistersHidden(f"switch {self.node.name} ({self.node.grpc}): {reason}")
         return ReadError(f"switch {self.node.name} ({self.node.grpc}): {reason}")

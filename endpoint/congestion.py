@@ -45,7 +45,7 @@ class CongestionWindow:
 
     def answered(self, now: float, echo: bool, round_trip_s: float) -> None:
         """Take note of a response, and whether it echoed congestion."""
-        size = min(self._size, self.limit)
+        size = max(1.0, min(self._size, self.limit))
         if not echo:
             self._size = min(size + 1 / size, self.limit)
         elif now >= self._quiet_until:  # once per round trip: all its requests met the same congestion

@@ -233,7 +233,8 @@ class Engine:
             self._watch(port)
         shares = [link.requests_per_destination for link in self._links.values() if link.is_up]
         limited = [share for share in shares if share is not None]
-        self._initiator.limit_per_destination(sum(limited) if len(limited) == len(shares) else None)
+        if shares:  # while no link is up, what held of the last ones does
+            self._initiator.limit_per_destination(sum(limited) if len(limited) == len(shares) else None)
         return due
 
     def _deliver(self, packet: memoryview) -> bytes | None:

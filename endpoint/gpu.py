@@ -23,7 +23,7 @@ from typing import Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from codec.constants import ATOMIC_BYTES, LSU_MAX_BYTES, MAX_GPU_ID, LsuOpcode
+from codec.constants import ATOMIC_BYTES, LSU_MAX_BYTES, MAX_GPU_ID, Ecn, LsuOpcode
 from codec.fabric import MAX_INCARNATION
 from codec.profile import LinkProfile
 from endpoint.barrier import REGION_BYTES, Barrier
@@ -109,7 +109,11 @@ class Gpu:
                 self._engine.wait_written,
             )
             paths = Paths(gpu_id, ports, options.ordered, lambda plane: self._links[plane].is_up)
-            self._engine.start(Initiator(gpu_id, incarnation, paths, self._engine.transmit, self._counters, options))
+            # Only links with credits tell of congestion, and only for their sake does it limit what is in flight.
+            ecn = int(Ecn.CAPABLE_0 if managed else Ecn.NOT_CAPABLE)
+            self._engine.start(
+                Initiator(gpu_id, incarnation, paths, self._engine.transmit, self._counters, options, ecn=ecn)
+            )
             undo.pop_all()
 
     @classmethod

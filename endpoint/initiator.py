@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from codec.constants import LSU_STATUS_ECN_ECHO, REQUEST_WINDOW, LsuOpcode, Vc
+from codec.constants import LSU_STATUS_ECN_ECHO, REQUEST_WINDOW, Ecn, LsuOpcode, Vc
 from codec.frames import Buffer, Lsu, end_to_end_seed, lsu_packet, oefh, with_entropy
 from endpoint.congestion import CongestionWindow
 from endpoint.errors import REFUSALS, AccessRefused, LsuTimeout
@@ -127,6 +127,7 @@ class Initiator:
         counters: Counter[str],
         options: EndpointOptions,
         first_request: int = 1,
+        ecn: int = int(Ecn.NOT_CAPABLE),
     ) -> None:
         self._id = gpu_id
         self._incarnation = incarnation
@@ -135,6 +136,7 @@ class Initiator:
         self._counters = counters
         self._options = options
         self._first = first_request
+        self._ecn = ecn
         self._most = options.window
         self._destinations: dict[int, _Destination] = {}
         self._timers: list[tuple[float, int, _Destination, _Request]] = []
@@ -185,7 +187,7 @@ class Initiator:
         number = d.next
         request = _Request(number, opcode, key, address, length, transfer, index)
         plane, f, entropy = self._paths.way(dst, number, 0)
-        header = oefh(vc=_REQUEST_VC, dst=dst, src=self._id, f=f, entropy=entropy)
+        header = oefh(vc=_REQUEST_VC, dst=dst, src=self._id, ecn=self._ecn, f=f, entropy=entropy)
         request.packet = lsu_packet(header, d.seed, opcode, length, self._incarnation, number, key, address, data)
         request.first_sent = now
         request.deadline = deadline

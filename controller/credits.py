@@ -1,0 +1,146 @@
+"""What a switch knows of the credits of its managed links, per port and virtual channel, under SAI's names.
+
+Two ways lead to it: register reads (`SwitchReader.credits`), and probes, which every target answers
+(`controller.probing`). Both end in `PortCredits`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final, Self, cast
+
+from codec.constants import VC_COUNT, Kind, Next, Vc
+from codec.frames import frame, oefh
+from codec.layouts import LINK, OEFH, PROBE, PROBE_CREDITS
+
+Lanes = tuple[int, ...]
+"""One value per virtual channel, VC 0 first."""
+
+READ_CREDITS: Final = 2
+CREDITS: Final = 3
+"""Operations of a PROBE: the question and its answer."""
+_CYCLE_MASK: Final = (1 << 20) - 1
+_LANE_BITS: Final = 24
+_LANE_MASK: Final = (1 << _LANE_BITS) - 1
+
+LANE_REGISTERS: Final = (
+    "sender_credits_consumed", "sender_credits_freed", "sender_credit_limit", "sender_credits_used_watermark",
+    "receiver_credits_consumed", "receiver_credits_freed", "receiver_credits_in_use", "held_frames",
+)  # fmt: skip
+"""Registers that hold a value per VC; also the fields of a probe's answer and of `PortCredits`."""
+PORT_REGISTERS: Final = ("own_epoch", "peer_epoch", "session", "sender_session")
+UPDATE_COUNTERS: Final = (
+    "cbfc_num_cf_update_messages_tx", "cbfc_num_cf_update_messages_rx",
+    "cbfc_num_cc_update_messages_tx", "cbfc_num_cc_update_messages_rx",
+)  # fmt: skip
+INIT_COUNTERS: Final = (
+    "llr_tx_init_ctl_os", "llr_rx_init_ctl_os", "llr_tx_init_echo_ctl_os", "llr_rx_init_echo_ctl_os"
+)  # fmt: skip
+LINK_COUNTERS: Final = (
+    *UPDATE_COUNTERS, *INIT_COUNTERS, "link_ups", "link_resets", "silences", "wrong_cf_updates", "wrong_cc_updates",
+    "losses_written_off", "frames_held", "frames_released", "frames_returned", "frames_marked", "tickets_skipped",
+    "holds_written_off", "buffers_written_off", "stale_session",
+)  # fmt: skip
+"""Counters by port that only managed links move; docs/pipeline.md says what each counts."""
+
+
+class LinkState(IntEnum):
+    """How far a switch is with a managed link, as a probe's answer says it."""
+
+    DOWN = 0
+    INIT = 1
+    UP = 2
+    READY = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PortCredits:
+    """The credits of one managed port: the switch as the sender and as the receiver on the link, per VC."""
+
+    port: int
+    state: LinkState
+    own_epoch: int
+    peer_epoch: int
+    session: int
+    sender_credits_consumed: Lanes
+    sender_credits_freed: Lanes
+    sender_credit_limit: Lanes
+    sender_credits_used_watermark: Lanes
+    receiver_credits_consumed: Lanes
+    receiver_credits_freed: Lanes
+    receiver_credits_in_use: Lanes
+    held_frames: Lanes
+
+    @property
+    def sender_credits_used(self) -> Lanes:
+        """What the peer's buffer holds, as far as the switch knows."""
+        return _difference(self.sender_credits_consumed, self.sender_credits_freed)
+
+    @property
+    def receiver_credits_used(self) -> Lanes:
+        """What the switch's own buffer holds of what came in on the port."""
+        return _difference(self.receiver_credits_consumed, self.receiver_credits_freed)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields, and what follows from them, as plain JSON values."""
+        return {
+            **dataclasses.asdict(self),
+            "state": self.state.name.lower(),
+            "sender_credits_used": self.sender_credits_used,
+            "receiver_credits_used": self.receiver_credits_used,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Make it from what `to_json` gave. Raises KeyError, TypeError or ValueError for anything else."""
+        values = {field.name: data[field.name] for field in dataclasses.fields(cls)}
+        values["state"] = LinkState[data["state"].upper()]
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+
+    @classmethod
+    def from_registers(cls, port: int, values: Mapping[str, int]) -> Self:
+        """Make it from the registers of a port by name: those of PORT_REGISTERS and LANE_REGISTERS."""
+        if not values["own_epoch"]:
+            state = LinkState.DOWN
+        elif not values["session"]:
+            state = LinkState.INIT
+        else:
+            state = LinkState.READY if values["sender_session"] else LinkState.UP
+        lanes = {name: split_lanes(values[name]) for name in LANE_REGISTERS}
+        return cls(port, state, values["own_epoch"], values["peer_epoch"], values["session"], **lanes)
+
+
+def split_lanes(word: int) -> Lanes:
+    """Return the eight values of a word of lanes."""
+    return tuple(word >> _LANE_BITS * (VC_COUNT - 1 - vc) & _LANE_MASK for vc in range(VC_COUNT))
+
+
+def probe(port: int, switch_id: int, source_id: int) -> bytes:
+    """Return the frame that asks a switch for the credits of one of its ports.
+
+    `source_id` must be one that the switch takes frames from by packet-out: any GPU's.
+    """
+    header = oefh(vc=int(Vc.CONTROL), dst=switch_id, src=source_id, next=int(Next.PROBE))
+    return frame(Kind.DATA, header + PROBE.pack(op=READ_CREDITS, port=port))
+
+
+def parse_answer(data: bytes) -> PortCredits | None:
+    """Return what a packet-in says if it is a switch's answer to `probe`, else None."""
+    begins = LINK.size + OEFH.size
+    if len(data) < begins + PROBE.size + PROBE_CREDITS.size:
+        return None
+    asked = PROBE.unpack(memoryview(data)[begins:])
+    if asked["op"] != CREDITS or asked["state"] not in tuple(LinkState):
+        return None
+    values = PROBE_CREDITS.unpack(memoryview(data)[begins + PROBE.size :])
+    values.pop("zero")
+    lanes = {name: tuple(cast("Sequence[int]", values.pop(name))) for name in LANE_REGISTERS}
+    numbers = cast("dict[str, int]", values)
+    return PortCredits(port=cast("int", asked["port"]), state=LinkState(cast("int", asked["state"])), **numbers, **lanes)
+
+
+def _difference(consumed: Lanes, freed: Lanes) -> Lanes:
+    return tuple(c - f & _CYCLE_MASK for c, f in zip(consumed, freed, strict=True))
