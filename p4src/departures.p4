@@ -3,8 +3,8 @@
 
 #include "headers.p4"
 
-/* What changes in a frame that goes on, at once or after it has waited: it has taken a hop, and where many frames wait for
- * its port it says so, if its endpoints listen. */
+/* What changes in a frame that goes on, at once or after it has waited: it has taken a hop, and where many frames wait
+ * for its port it says so, if its endpoints listen. */
 control Departures(inout headers_t hdr, inout metadata_t meta) {
     counter(PORTS, CounterType.packets) frames_marked;
 

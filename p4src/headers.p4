@@ -209,6 +209,8 @@ struct metadata_t {
     @field_list(HELD_FIELDS)
     bit<1> in_turn; // the grant moved the head of the tickets
     @field_list(HELD_FIELDS)
+    bit<1> came_back; // its ticket counts in tickets_returned
+    @field_list(HELD_FIELDS)
     ticket_t returned; // tickets that had come back when it was granted
 }
 

@@ -37,6 +37,10 @@ control HeldReturn(in headers_t hdr, inout metadata_t meta) {
             bit<24> total = 0;
             meta.verdict = VERDICT_FORWARD;
             frames_released.count(port);
+            if (meta.came_back == 1) {
+                // Granted ahead of its turn, as later ones were out when it came back: they need not come back.
+                tickets_returned.write(queue, back - 1);
+            }
             if (needs_credit) {
                 lanes_t watermark = 0;
                 sender_credits_consumed.write(port, lane_plus(consumed, lane, credits));
@@ -56,6 +60,7 @@ control HeldReturn(in headers_t hdr, inout metadata_t meta) {
             meta.verdict = VERDICT_HOLD;
             frames_returned.count(port);
             if (meta.in_turn == 1) {
+                meta.came_back = 1;
                 tickets_returned.write(queue, back + 1);
             }
         }

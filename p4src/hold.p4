@@ -77,6 +77,7 @@ control Hold(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
         }
         if (go) {
             if (meta.in_turn == 1) {
+                meta.came_back = 0;
                 ticket_head.write(queue, head + 1);
             }
             recirculate_preserving_field_list(HELD_FIELDS);

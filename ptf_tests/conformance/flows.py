@@ -80,9 +80,13 @@ class Flow:
     def __post_init__(self) -> None:
         self._next = self.start
 
+    def restart(self, now: float) -> None:
+        """Let the next frame be due now; what was due earlier is forgotten."""
+        self._next = now
+
     def due(self, now: float) -> bool:
         """Tell whether the next frame is due."""
-        return now >= self._next
+        return self.rate > 0 and now >= self._next
 
     @property
     def next_due(self) -> float:

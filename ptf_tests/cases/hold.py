@@ -1,0 +1,445 @@
+"""Frames that wait for credit: none is lost, order is kept where it is promised, none waits for another's credit."""
+
+from collections.abc import Sequence
+
+from codec.constants import Ecn, Kind
+from ptf_tests.base import UPLINKS
+from ptf_tests.frames import forwarded, probe, store, write
+from ptf_tests.links import HOLD_PORT, NONE, ManagedTest, Peer, Profile, in_session, one_lane
+
+SMALL = Profile(credit_limit=8, update_threshold=2)
+
+
+class HoldTest(ManagedTest):
+    """What the tests below share."""
+
+    def hold(self, port: int, frames: Sequence[bytes], in_port: int = 1) -> None:
+        """Send frames and wait until the switch holds all of them for a port."""
+        before = self.count("frames_held", port)
+        for frame in frames:
+            self.send(in_port, frame)
+        self.expect_count("frames_held", port, before + len(frames))
+
+    def fill(self, peer: Peer, vc: int = 0, limit: int = 8, in_port: int = 1, src: int = 1) -> None:
+        """Use up the credits that a peer has given on a VC."""
+        for frame in self.stores(src, peer.port, limit, vc=vc):
+            self.send(in_port, frame)
+            peer.expect_data(frame)
+
+    def data_before_update(self, peer: Peer) -> list[bytes]:
+        """Return the frames that come before a keepalive's last update, and take that update."""
+        came = []
+        while (frame := peer.next()).kind != Kind.CF_UPDATE:
+            if frame.kind == Kind.DATA:
+                came.append(bytes(frame))
+        return came
+
+    def received(self, peer: Peer, count: int) -> list[bytes]:
+        """Return the next frames of a port as their data was sent, in the order that they came."""
+        return [bytes(peer.next()) for _ in range(count)]
+
+
+class WithoutCreditHeld(HoldTest):
+    """What finds no credit waits, inside the switch; each credit that comes lets one go; nothing is lost."""
+
+    def runTest(self) -> None:
+        (peer,) = self.links(2, profile=SMALL)
+        self.fill(peer)
+        frames = self.stores(1, 2, 20, vc=0, entropy=1)
+        before = self.drops()
+        self.hold(2, frames)
+        self.expect_silence_on([2])
+        self.expect_credits(2, held_frames=one_lane(0, 20), sender_credits_consumed=one_lane(0, 8))
+        released = self.count("frames_released", 2)
+        for freed in range(1, 4):
+            peer.free(one_lane(0, freed))
+            peer.expect_data(frames[freed - 1])
+            self.expect_silence_on([2], 0.02)
+        for freed, first, until in ((8, 3, 8), (16, 8, 16), (23, 16, 20)):
+            peer.free(one_lane(0, freed))
+            for frame in frames[first:until]:
+                peer.expect_data(frame)
+        self.expect_count("frames_released", 2, released + 20)
+        peer.free(one_lane(0, 28))
+        self.expect_credits(
+            2,
+            held_frames=NONE,
+            sender_credits_consumed=one_lane(0, 28),
+            sender_credits_freed=one_lane(0, 28),
+            sender_credits_used_watermark=one_lane(0, 8),
+        )
+        self.assertEqual(self.new_drops(before), {})
+
+
+class InOrder(HoldTest):
+    """F = 0 frames leave in the order that they came in, also mixed with fresh ones while some wait."""
+
+    def runTest(self) -> None:
+        (peer,) = self.links(2, profile=SMALL)
+        self.fill(peer)
+        first = self.stores(1, 2, 30, f=0)
+        later = self.stores(1, 2, 30, f=0, entropy=7)
+        self.hold(2, first)
+        peer.free(one_lane(0, 8))
+        for frame in later[:15]:
+            self.send(1, frame)
+        freed = 8
+        for index, frame in enumerate(first + later[:15], 1):
+            peer.expect_data(frame)
+            if index % 4 == 0:
+                freed += 4
+                peer.free(one_lane(0, freed))
+        self.expect_credits(2, held_frames=NONE)
+        for frame in later[15:]:
+            self.send(1, frame)
+            peer.expect_data(frame)
+            freed = min(freed + 1, 8 + 45 + 15)
+            peer.free(one_lane(0, freed))
+
+
+class AnyOrder(HoldTest):
+    """F = 1 frames all leave once there is credit, in whatever order."""
+
+    def runTest(self) -> None:
+        (peer,) = self.links(2, profile=SMALL)
+        self.fill(peer)
+        frames = self.stores(1, 2, 24, f=1)
+        self.hold(2, frames)
+        got = []
+        for freed in (8, 16, 24):
+            peer.free(one_lane(0, freed))
+            got += self.received(peer, 8)
+        self.assertEqual(sorted(got), sorted(in_session(forwarded(frame), peer.session) for frame in frames))
+        peer.free(one_lane(0, 32))
+
+
+class OtherVcAndPortFlow(HoldTest):
+    """What waits for one VC of one port stops neither the other VCs of that port nor other ports."""
+
+    def runTest(self) -> None:
+        peer, other = self.links(2, 3, profile=SMALL)
+        self.fill(peer)
+        waiting = self.stores(1, 2, 40)
+        self.hold(2, waiting)
+        for vc in range(1, 7):
+            self.fill(peer, vc=vc)
+        for vc in range(7):
+            self.fill(other, vc=vc)
+        self.send(1, probe(1, 2))  # VC 7 never waits
+        peer.expect_data(probe(1, 2))
+        self.hold(2, self.stores(1, 2, 3, vc=1))
+        self.hold(3, self.stores(1, 3, 3))
+        other.free(one_lane(0, 8))
+        for frame in self.stores(1, 3, 3):
+            other.expect_data(frame)
+        peer.free((0, 8, *NONE[2:]))
+        for frame in self.stores(1, 2, 3, vc=1):
+            peer.expect_data(frame)
+        self.expect_silence_on([2, 3])
+        freed = 0
+        for index, frame in enumerate(waiting):
+            if index % 8 == 0:
+                freed += 8
+                peer.free((freed, 11, *NONE[2:]))
+            peer.expect_data(frame)
+
+
+class LargeAndSmall(HoldTest):
+    """A large frame at the head is not overtaken by a small one of F = 0 that would have credit already."""
+
+    def runTest(self) -> None:
+        (peer,) = self.links(2, profile=SMALL)
+        self.fill(peer)
+        large, small = write(1, 2, 4097), store(1, 2, b"after me")
+        self.hold(2, [bytes(large), bytes(small)])
+        for freed in range(1, 5):
+            peer.free(one_lane(0, freed))
+        self.expect_silence_on([2])
+        peer.free(one_lane(0, 5))
+        peer.expect_data(large)
+        self.expect_silence_on([2])
+        peer.free(one_lane(0, 6))
+        peer.expect_data(small)
+        peer.free(one_lane(0, 14))
+
+
+class Backpressure(HoldTest):
+    """A frame occupies the buffer that it came in to until it leaves: its sender gets no credit back before."""
+
+    def runTest(self) -> None:
+        sender, receiver = self.links(2, 3, profile=SMALL)
+        for frame in self.stores(2, 3, 8):
+            sender.send_data(frame)
+            receiver.expect_data(frame)
+        for freed in (2, 4, 6, 8):
+            sender.expect_freed(one_lane(0, freed))
+        for frame in self.stores(2, 3, 6):
+            sender.send_data(frame)
+        self.expect_credits(3, held_frames=one_lane(0, 6))
+        self.expect_credits(2, receiver_credits_consumed=one_lane(0, 14), receiver_credits_freed=one_lane(0, 8))
+        self.keepalive()
+        sender.expect_freed(one_lane(0, 8))
+        receiver.expect_freed(NONE)
+        receiver.expect_update(Kind.CC_UPDATE, one_lane(0, 8))
+        receiver.free(one_lane(0, 2))
+        for frame in self.stores(2, 3, 2):
+            receiver.expect_data(frame)
+        sender.expect_freed(one_lane(0, 10))
+        receiver.free(one_lane(0, 6))
+        for frame in self.stores(2, 3, 6)[2:]:
+            receiver.expect_data(frame)
+        sender.expect_freed(one_lane(0, 12))
+        sender.expect_freed(one_lane(0, 14))
+
+
+class ManySizesHeld(HoldTest):
+    """Held frames of all kinds leave byte by byte as they came, the largest too, with one hop less."""
+
+    def runTest(self) -> None:
+        (peer,) = self.links(2, profile=Profile(credit_limit=64, update_threshold=16))
+        self.fill(peer, limit=64)
+        frames = [bytes(write(1, 2, size)) for size in (64, 65, 1023, 1024, 1025, 4134)]
+        frames += [bytes(store(1, 2)), bytes(store(1, 2, b"x" * 100))]
+        self.hold(2, frames)
+        peer.free(one_lane(0, 64))
+        for frame in frames:
+            peer.expect_data(frame)
+
+
+class FromFabricPort(HoldTest):
+    """Frames from another switch, and through a group to one, wait like those of GPUs."""
+
+    def runTest(self) -> None:
+        (peer,) = self.links(UPLINKS[0], profile=SMALL)
+        self.route_to(0x300, UPLINKS[0])
+        for frame in self.stores(1, 0x300, 8):
+            self.send(1, frame)
+            peer.expect_data(frame)
+        frames = self.stores(101, 0x300, 5)
+        self.hold(UPLINKS[0], frames, in_port=UPLINKS[1])
+        peer.free(one_lane(0, 8))
+        for frame in frames:
+            peer.expect_data(frame)
+
+
+class EcnByWhatIsHeld(HoldTest):
+    """From the threshold of held frames on, capable frames for the port are marked, on any VC; others never."""
+
+    def runTest(self) -> None:
+        (peer,) = self.links(2, profile=Profile(credit_limit=8, update_threshold=2, ecn_threshold=3))
+        self.fill(peer)
+        capable = self.stores(1, 2, 6, ecn=Ecn.CAPABLE_0)
+        marked = self.count("frames_marked", 2)
+        self.hold(2, capable)
+        self.expect_count("frames_marked", 2, marked + 3)
+        for ecn, expected in ((Ecn.CAPABLE_1, 3), (Ecn.NOT_CAPABLE, 0), (Ecn.CONGESTION_EXPERIENCED, 3)):
+            self.send(1, store(1, 2, vc=1, ecn=ecn))
+            peer.expect_data(store(1, 2, vc=1, ecn=expected))
+        peer.free(one_lane(0, 8))
+        for frame in self.stores(1, 2, 3, ecn=Ecn.CAPABLE_0):
+            peer.expect_data(frame)
+        for frame in self.stores(1, 2, 6, ecn=3)[3:]:
+            peer.expect_data(frame)
+        self.send(1, store(1, 2, vc=1, ecn=Ecn.CAPABLE_1))  # nothing waits any more
+        peer.expect_data(store(1, 2, vc=1, ecn=Ecn.CAPABLE_1))
+        self.expect_count("frames_marked", 2, marked + 4)
+
+
+class HeldAcrossBringUp(HoldTest):
+    """Frames that wait outlive their link's session, and leave in the next one, in order, with its session."""
+
+    def runTest(self) -> None:
+        (peer,) = self.links(2, profile=SMALL)
+        self.fill(peer)
+        frames = self.stores(1, 2, 12)
+        self.hold(2, frames[:6])
+        peer.epoch ^= 0x77
+        peer.switch_epoch = 0
+        peer.send(peer.init())
+        peer.expect_init(Kind.LLR_INIT_ECHO)
+        self.hold(2, frames[6:])  # a link that comes up again keeps its frames waiting
+        self.expect_silence_on([2])
+        peer.send(peer.init())
+        peer.expect_init(Kind.LLR_INIT_ECHO)
+        peer.expect_freed(NONE)
+        self.expect_silence_on([2])  # no data before the first CF_UPDATE
+        peer.free(NONE)
+        for frame in frames[:8]:
+            peer.expect_data(frame)
+        self.expect_silence_on([2])
+        peer.free(one_lane(0, 4))
+        for frame in frames[8:]:
+            peer.expect_data(frame)
+        self.expect_credits(2, sender_credits_consumed=one_lane(0, 12), held_frames=NONE)
+
+
+class ReceiverRestartsWithFramesHeld(HoldTest):
+    """What is still in the buffer when a session begins is announced as in use, and its draining frees it."""
+
+    def runTest(self) -> None:
+        sender, receiver = self.links(2, 3, profile=Profile(credit_limit=8, update_threshold=8))
+        for frame in self.stores(2, 3, 8):
+            sender.send_data(frame)
+            receiver.expect_data(frame)
+        sender.expect_freed(one_lane(0, 8))
+        held = self.stores(2, 3, 5)
+        for frame in held:
+            sender.send_data(frame)
+        self.expect_credits(3, held_frames=one_lane(0, 5))
+        sender.epoch ^= 0x99
+        sender.switch_epoch = 0
+        sender.send(sender.init())
+        sender.expect_init(Kind.LLR_INIT_ECHO)
+        self.assertEqual(sender.switch_in_use, one_lane(0, 5))
+        receiver.free(one_lane(0, 2))  # drains while the link is coming up: what was announced stays
+        for frame in held[:2]:
+            receiver.expect_data(frame)
+        sender.send(sender.init())
+        sender.expect_init(Kind.LLR_INIT_ECHO)
+        self.assertEqual(sender.switch_in_use, one_lane(0, 5))
+        sender.expect_freed(one_lane(0, 2))
+        self.expect_credits(2, receiver_credits_consumed=one_lane(0, 5), receiver_credits_in_use=one_lane(0, 5))
+        sender.free(NONE)
+        receiver.free(one_lane(0, 8))
+        for frame in held[2:]:
+            receiver.expect_data(frame)
+        receiver.free(one_lane(0, 13))
+        self.keepalive()
+        sender.expect_freed(one_lane(0, 5))
+        receiver.expect_freed(NONE)
+        for frame in self.stores(2, 3, 3):
+            sender.send_data(frame)
+            receiver.expect_data(frame)
+        self.expect_credits(2, receiver_credits_consumed=one_lane(0, 8), receiver_credits_freed=one_lane(0, 8))
+
+
+class PeerAnnouncesCreditsInUse(HoldTest):
+    """Credits that the peer announces as in use are not the switch's to send on, until they are freed."""
+
+    def runTest(self) -> None:
+        (peer,) = self.manage(2, profile=SMALL)
+        peer.in_use = one_lane(0, 6)
+        peer.bring_up()
+        frames = self.stores(1, 2, 4)
+        for frame in frames:
+            self.send(1, frame)
+        for frame in frames[:2]:
+            peer.expect_data(frame)
+        self.expect_silence_on([2])
+        peer.free(one_lane(0, 2))
+        for frame in frames[2:]:
+            peer.expect_data(frame)
+        self.expect_credits(2, sender_credits_consumed=one_lane(0, 10))
+
+
+class LinkDownKeepsWhatWaits(HoldTest):
+    """A carrier that goes takes no held frame with it."""
+
+    def runTest(self) -> None:
+        (peer,) = self.links(2, profile=SMALL)
+        self.fill(peer)
+        frames = self.stores(1, 2, 4)
+        self.hold(2, frames)
+        self.carrier(2, up=False)
+        self.expect_dropped_here(1, store(1, 2), "link_not_up")
+        self.expect_silence_on([2])
+        self.carrier(2, up=True)
+        peer.bring_up()
+        for frame in frames:
+            peer.expect_data(frame)
+
+
+class LostHeldFrame(HoldTest):
+    """A held frame that is lost inside the switch is passed over, and does not stop the ones behind it."""
+
+    def runTest(self) -> None:
+        (peer,) = self.links(2, profile=Profile(credit_limit=8, update_threshold=2, silence=0))
+        self.fill(peer)
+        lost = self.stores(1, 2, 1, entropy=1)
+        skipped = self.count("tickets_skipped", 2)
+        self.forget_clone_session(HOLD_PORT)  # what goes round now is gone
+        self.hold(2, lost)
+        self.expect_silence_on([2])
+        self.remember_clone_session(HOLD_PORT)
+        frames = self.stores(1, 2, 5, entropy=2)
+        self.hold(2, frames)
+        peer.free(one_lane(0, 8))
+        self.expect_silence_on([2])
+        came: list[bytes] = []
+        for _ in range(52):
+            self.keepalive()
+            came += self.data_before_update(peer)
+        came += self.received(peer, len(frames) - len(came))
+        self.assertEqual(came, [in_session(forwarded(frame), peer.session) for frame in frames])
+        self.expect_count("tickets_skipped", 2, skipped + 1)
+        self.expect_credits(2, held_frames=one_lane(0, 1))
+        peer.free(one_lane(0, 13))
+        self.dataplane.flush()
+        # Given up for lost once nothing has come round for long: then frames go straight again.
+        written_off = self.count("holds_written_off", 2)
+        for _ in range(102):
+            self.keepalive()
+            peer.expect_freed()
+        self.expect_count("holds_written_off", 2, written_off + 1)
+        self.expect_credits(2, held_frames=NONE)
+        held = self.count("frames_held", 2)
+        for frame in frames:
+            self.send(1, frame)
+            peer.expect_data(frame)
+        self.expect_count("frames_held", 2, held)
+
+
+class LostBufferIsWrittenOff(HoldTest):
+    """The buffer that a lost held frame took is free again after a while, so that its sender gets its credit back."""
+
+    def runTest(self) -> None:
+        profile = Profile(credit_limit=8, update_threshold=8, silence=0)
+        sender, receiver = self.links(2, 3, profile=profile)
+        for frame in self.stores(2, 3, 8):
+            sender.send_data(frame)
+            receiver.expect_data(frame)
+        sender.expect_freed(one_lane(0, 8))
+        self.forget_clone_session(HOLD_PORT)
+        for frame in self.stores(2, 3, 3, f=1):
+            sender.send_data(frame)
+        self.expect_credits(3, held_frames=one_lane(0, 3))
+        self.expect_credits(2, receiver_credits_consumed=one_lane(0, 11), receiver_credits_freed=one_lane(0, 8))
+        self.remember_clone_session(HOLD_PORT)
+        receiver.free(one_lane(0, 8))
+        for _ in range(102):
+            self.keepalive()
+            sender.next()
+            receiver.expect_freed()
+        self.expect_credits(2, receiver_credits_freed=one_lane(0, 11))
+        self.expect_credits(3, held_frames=NONE)
+
+
+class StaleCopies(HoldTest):
+    """A frame that was granted before its link was brought up anew is not sent in the old session's name."""
+
+    def runTest(self) -> None:
+        (peer,) = self.links(2, profile=SMALL)
+        stale = self.count("stale_session", 2)
+        frames = self.stores(1, 2, 8)
+        for restart in range(10):
+            for frame in frames:
+                self.send(1, frame)
+            peer.epoch += restart + 1
+            peer.switch_epoch = 0
+            self.dataplane.flush()
+            peer.send(peer.init())
+            while (frame := peer.next()).kind != Kind.LLR_INIT_ECHO:
+                pass
+            peer.switch_epoch = frame.payload.own_epoch
+            peer.send(peer.init())
+            while (frame := peer.next()).kind != Kind.CF_UPDATE:
+                self.assertNotEqual(frame.session, peer.session)
+            self.assertEqual(frame.session, peer.session)
+            peer.free(NONE)
+            came = 0
+            while (data := self.receive(2, 0.05)) is not None:
+                self.assertEqual(int.from_bytes(data[6:8], "big"), peer.session)
+                came += 1
+                peer.free(one_lane(0, came))
+        self.expect_credits(2, held_frames=NONE)
+        self.assertGreaterEqual(self.count("stale_session", 2), stale)

@@ -1,0 +1,319 @@
+"""What every conformance case stands on: link ends on the switch's ports, traffic, time, counters, records.
+
+The tester runs in one thread: `run_for` and `run_until` serve all link ends and flows meanwhile. It also gives the switch
+its clock, a tick per millisecond on the event port, so that a tester that is held up does not look like a dead peer.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+import grpc
+from finsy.proto import p4r
+
+from codec.constants import NoticeType
+from codec.layouts import LINK, PROBE, PROBE_CREDITS
+from codec.scapy_layers import OEFH, Link, Notice, Probe
+from ptf_tests.base import EVENT_PORT, REMOTE, SWITCH_ID
+from ptf_tests.conformance.flows import Flow, Packets, flow_of
+from ptf_tests.conformance.link_end import LinkEnd
+from ptf_tests.conformance.records import Figure, Journal, Record, exact
+from ptf_tests.links import VCS, ManagedTest, Profile, credits_of
+
+JOURNAL: Final = "ETHLINK_CONFORMANCE_JOURNAL"
+"""Environment: the file that records are added to."""
+QUICK: Final = "ETHLINK_CONFORMANCE_QUICK"
+"""Environment: set to run each case with a few sizes and short measurements."""
+
+FULL_RATE: Final = 1000.0
+"""Frames per second that stand for a link's full rate: far below what a target forwards, so that credits decide."""
+TICK_S: Final = 0.001
+_TICKS_BEHIND: Final = 20
+"""Ticks that are made up for when the tester was held up; what is more is time that did not pass."""
+_NAP_S: Final = 0.002
+_PATIENCE_S: Final = 10.0
+_SO_RCVBUFFORCE: Final = 33
+_RECEIVE_BUFFER: Final = 8 << 20
+_PROBE_OP_READ_CREDITS: Final = 2
+_PROBE_OP_CREDITS: Final = 3
+_PROBER: Final = REMOTE[0]
+COUNTERS: Final = (
+    "sender_credits_consumed", "sender_credits_freed", "sender_credit_limit", "sender_credits_used_watermark",
+    "receiver_credits_consumed", "receiver_credits_freed", "held_frames",
+)  # fmt: skip
+"""What a probe and the registers of the same names tell of a port, per VC."""
+
+Lanes = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Credits:
+    """The credit counters of a port of the switch, per VC."""
+
+    sender_credits_consumed: Lanes
+    sender_credits_freed: Lanes
+    sender_credit_limit: Lanes
+    sender_credits_used_watermark: Lanes
+    receiver_credits_consumed: Lanes
+    receiver_credits_freed: Lanes
+    held_frames: Lanes
+
+    @property
+    def sender_credits_used(self) -> Lanes:
+        """Consumed and, as far as the switch knows, not freed."""
+        return _differences(self.sender_credits_consumed, self.sender_credits_freed)
+
+    @property
+    def receiver_credits_used(self) -> Lanes:
+        """Of frames in the switch's buffer."""
+        return _differences(self.receiver_credits_consumed, self.receiver_credits_freed)
+
+
+def _differences(left: Lanes, right: Lanes) -> Lanes:
+    return tuple((one - other) % (1 << 20) for one, other in zip(left, right, strict=True))
+
+
+def sizes(all_of_them: Sequence[int]) -> Sequence[int]:
+    """Return the frame sizes to run: all, or with QUICK a few that tell most."""
+    return [all_of_them[0], 1024, 1025, all_of_them[-1]] if os.environ.get(QUICK) else all_of_them
+
+
+class ConformanceTest(ManagedTest):
+    """A conformance case. `case` names it; a subclass writes at least one record."""
+
+    case = ""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.ends: dict[int, LinkEnd] = {}
+        self.flows: dict[int, Flow] = {}
+        self._sources: list[tuple[LinkEnd, Flow]] = []
+        self._tick = bytes(Link(kind=0, crc=0) / Notice(type=NoticeType.TICK))
+        self._ticked = time.monotonic()
+        self._failed: list[str] = []
+        self._flow_numbers = iter(range(1, 256))
+        for port in self.dataplane.ports.values():
+            port.socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
+
+    @property
+    def quick(self) -> bool:
+        """Whether only a short run is wanted."""
+        return bool(os.environ.get(QUICK))
+
+    # --------------------------------------------------------------------------------------------------------- links
+
+    def link_ends(self, *ports: int, profile: Profile, tester: Profile | None = None) -> list[LinkEnd]:
+        """Make ports managed, the switch with one profile and the tester's ends with another (default: the same one),
+        and bring the links up."""
+        self.manage(*ports, profile=profile)
+        now = time.monotonic()
+        for port in ports:
+            self.ends[port] = LinkEnd(tester or profile, self._transmitter(port), self._arrived, now)
+        ends = [self.ends[port] for port in ports]
+        if not self.run_until(lambda: all(end.is_ready for end in ends)):
+            self.fail(f"{self.case}: links of ports {ports} did not come up within {_PATIENCE_S:g} s")
+        self.settle()
+        return ends
+
+    def _transmitter(self, port: int) -> Callable[[bytes], None]:
+        cable = self.dataplane.ports[(0, port)]
+        return lambda frame: cast(None, cable.send(frame))
+
+    def flow(self, src: int, dst: int, size: int, vc: int, *, f: int = 0) -> Flow:
+        """Return numbered traffic that is not sent by itself yet."""
+        number = next(self._flow_numbers)
+        flow = Flow(Packets(number, src, dst, vc, size, f), 0.0, time.monotonic())
+        self.flows[number] = flow
+        return flow
+
+    def burst(self, end: LinkEnd, flow: Flow, count: int) -> None:
+        """Send frames of a flow at once; there has to be credit for them."""
+        for _ in range(count):
+            if not end.try_send(flow.packets.make(flow.sent), flow.packets.vc):
+                self.fail(f"{self.case}: no credit for {count} frames of {flow.packets.size} bytes at the tester")
+            flow.sent += 1
+
+    def offer(self, end: LinkEnd, flow: Flow, rate: float) -> None:
+        """Let a link end send frames of a flow at this pace from now on, as far as there is credit."""
+        self._sources = [(one, other) for one, other in self._sources if other is not flow]
+        flow.rate = rate
+        flow.restart(time.monotonic())
+        if rate:
+            self._sources.append((end, flow))
+
+    def stop(self) -> None:
+        """Offer no more traffic."""
+        self._sources.clear()
+
+    # ---------------------------------------------------------------------------------------------------------- time
+
+    def run_for(self, seconds: float) -> None:
+        """Serve everything for so long."""
+        deadline = time.monotonic() + seconds
+        while (now := time.monotonic()) < deadline:
+            self._serve(now, deadline)
+
+    def run_until(self, condition: Callable[[], bool], timeout_s: float = _PATIENCE_S) -> bool:
+        """Serve everything until a condition is true; return whether it came true in time."""
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            now = time.monotonic()
+            if now > deadline:
+                return False
+            self._serve(now, deadline)
+        return True
+
+    def settle(self) -> None:
+        """Let the switch finish what it has: two keepalives."""
+        self.run_for(0.03)
+
+    def _serve(self, now: float, deadline: float) -> None:
+        """Do what is due, then take what has come; return after a short while at the latest."""
+        self._give_ticks(now)
+        wake = min(deadline, now + _NAP_S)
+        for end in self.ends.values():
+            wake = min(wake, end.poll(now))
+        for end, flow in self._sources:
+            while flow.due(now):
+                if end.try_send(flow.packets.make(flow.sent), flow.packets.vc):
+                    flow.took(now)
+                else:
+                    flow.waits(now)
+            wake = min(wake, flow.next_due)
+        for port, frame in self._taken(max(0.0, wake - time.monotonic())):
+            if port in self.ends:
+                self.ends[port].arrived(frame, time.monotonic())
+
+    def _give_ticks(self, now: float) -> None:
+        self._ticked = max(self._ticked, now - _TICKS_BEHIND * TICK_S)
+        while self._ticked + TICK_S <= now:
+            self._ticked += TICK_S
+            self.dataplane.ports[(0, EVENT_PORT)].send(self._tick)
+
+    def _taken(self, wait_s: float) -> list[tuple[int, bytes]]:
+        """Return all frames that ptf has received, by port; wait for one for a while."""
+        plane = self.dataplane
+        frames: list[tuple[int, bytes]] = []
+        with plane.cvar:
+            if not any(plane.packet_queues.values()) and wait_s:
+                plane.cvar.wait(wait_s)
+            for (_, port), queue in plane.packet_queues.items():
+                if queue:
+                    frames += [(port, bytes(packet)) for packet, _ in queue]
+                    queue.clear()
+        return frames
+
+    def _arrived(self, packet: bytes) -> None:
+        number, index = flow_of(packet)
+        if number in self.flows:
+            self.flows[number].arrived(index, packet)
+
+    # ------------------------------------------------------------------------------------------------------ counters
+
+    def credits(self, port: int) -> Credits:
+        """Read a port's credit counters by a probe, the portable way, and compare with registers where there are."""
+        body = Probe(op=_PROBE_OP_READ_CREDITS, port=port)
+        packet = Link() / OEFH(src=_PROBER, dst=SWITCH_ID, hops=8, vc=7, next=4) / body
+        self.switch.packet_out(bytes(packet), egress_port=0)
+        answers: list[bytes] = []
+
+        def answered() -> bool:
+            got = self.switch.packet_in(0)
+            if got is not None:
+                answers.append(got.payload)
+            return bool(answers)
+
+        if not self.run_until(answered, 5.0):
+            self.fail(f"{self.case}: the switch does not answer probes")
+        probe = answers[0][LINK.size + 6 :]
+        self.assertEqual(PROBE.unpack(probe)["op"], _PROBE_OP_CREDITS, "op of the answer to a probe")
+        values = PROBE_CREDITS.unpack(probe[PROBE.size :])
+        return Credits(**{name: cast("Lanes", values[name]) for name in COUNTERS})
+
+    def check_registers(self, port: int, credits: Credits) -> str:
+        """Compare a port's registers with what a probe said of it; return a note on it. Nothing may be in motion."""
+        read = {name: self._register(name, port) for name in COUNTERS}
+        if any(lanes is None for lanes in read.values()):
+            return "by probe; the target reads no registers over P4Runtime"
+        self.assertEqual(read, asdict(credits), f"{self.case}: registers of port {port} against its probe")
+        return "by probe and by register reads, which agree"
+
+    def _register(self, name: str, index: int) -> Lanes | None:
+        ids = {item.preamble.alias: item.preamble.id for item in self.switch.names.p4info.registers}
+        entity = p4r.Entity()
+        entity.register_entry.register_id = ids[name]
+        entity.register_entry.index.index = index
+        try:
+            (answer,) = self.switch.read([entity])
+        except grpc.RpcError as error:
+            if error.code() in (grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.UNKNOWN):
+                return None
+            raise
+        word = int.from_bytes(answer.register_entry.data.bitstring, "big")
+        return tuple(word >> 24 * (VCS - 1 - vc) & 0xFFFFFF for vc in range(VCS))
+
+    def reached(self, port: int, condition: Callable[[Credits], bool], timeout_s: float = 2.0) -> Credits:
+        """Read a port's counters until a condition holds, and return the last reading in any case."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            now = self.credits(port)
+            if condition(now) or time.monotonic() > deadline:
+                return now
+            self.run_for(0.005)
+
+    def rates(self, counts: Callable[[], Sequence[int]], seconds: float) -> list[float]:
+        """Run for a window and return how fast some counts grew in it, per second."""
+        before, started = counts(), time.monotonic()
+        self.run_for(seconds)
+        after, elapsed = counts(), time.monotonic() - started
+        return [(now - then) / elapsed for then, now in zip(before, after, strict=True)]
+
+    # ------------------------------------------------------------------------------------------------------- records
+
+    def record(
+        self, size: int | None, configuration: dict[str, Any], figures: Sequence[Figure], notes: str = ""
+    ) -> bool:
+        """Write a record; return whether it passed. One that does not makes the test fail at its end."""
+        record = Record(self.case, size, configuration, tuple(figures), notes)
+        Journal(Path(os.environ[JOURNAL])).add(record)
+        if not record.passed:
+            self._failed.append(f"{self.case} {size} {configuration}: {record.failures()}")
+        return record.passed
+
+    def conclude(self) -> None:
+        """End the case: fail if a record did not pass."""
+        if self._failed:
+            self.fail("\n".join(self._failed))
+
+    def no_loss(self, *flows: Flow) -> list[Figure]:
+        """Return the figures of flows that have to arrive whole, once everything has been drained."""
+        self.run_until(lambda: all(flow.outstanding == 0 for flow in flows), 5.0)
+        self.settle()
+        return [
+            exact("frames_lost", 0, sum(flow.outstanding for flow in flows), "frames"),
+            exact("frames_wrong", 0, sum(flow.wrong for flow in flows), "frames"),
+            exact("frames_repeated", 0, sum(flow.repeated for flow in flows), "frames"),
+            exact("frames_disordered", 0, sum(flow.disordered for flow in flows if not flow.packets.f), "frames"),
+            exact("over_limit", 0, sum(end.counters["over_limit"] for end in self.ends.values()), "frames"),
+        ]
+
+
+def describe(profile: Profile, **more: Any) -> dict[str, Any]:
+    """Return a configuration for a record."""
+    about: dict[str, Any] = {
+        "credit_size": 1 << profile.credit_size,
+        "packet_overhead": profile.packet_overhead,
+        "credit_limit": profile.credit_limit if isinstance(profile.credit_limit, int) else list(profile.credit_limit),
+    }
+    return {**about, **more}
+
+
+def cost(size: int, profile: Profile) -> int:
+    """Return the credits of a frame with so many bytes after the link header."""
+    return credits_of(bytes(LINK.size + size), profile.credit_size, profile.packet_overhead)
