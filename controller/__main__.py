@@ -1,4 +1,7 @@
-"""Control a fabric, or look at one: `python -m controller [run | status | counters | drift | routes] [SWITCH ...]`."""
+"""Control a fabric, or look at one: `python -m controller [COMMAND] [SWITCH ...]`.
+
+Commands: run, status, counters, credits, watch, drift, routes.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,16 @@ from rich.table import Table
 from codec.fabric import Fabric, FabricError, SwitchNode
 from controller.entities import drift
 from controller.pipeline import Pipeline, PipelineError
-from controller.reader import ReadError, SwitchReader
+from controller.probing import NoAnswers, ProbeFiles
+from controller.reader import ReadError, RegistersHidden, SwitchReader
 from controller.routes import entries_for
 from controller.runstate import RunState
 from controller.status import ControllerStatus
+from controller.watch import View, tables, watch
 
+SOURCES = ("auto", "registers", "probes")
+WIDE = 200
+"""Columns of a table that is not for a terminal."""
 RUN_DIR = Path(__file__).resolve().parent.parent / "build" / "run"
 
 
@@ -30,7 +38,8 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "command", nargs="?", default="run", choices=list(COMMANDS),
         help="run: program the switches and look after them; status: what the running controller says; "
-        "counters: frames and drops per port; drift: what was edited by hand; routes: what would be installed",
+        "counters: frames and drops per port; credits: those of managed links, per port and virtual channel; "
+        "watch: the same, live; drift: what was edited by hand; routes: what would be installed",
     )  # fmt: skip
     parser.add_argument("switches", nargs="*", metavar="SWITCH", help="only these switches (not for run)")
     parser.add_argument(
@@ -40,6 +49,11 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--p4info", type=Path, help="P4Info text file of the switch program (run)")
     parser.add_argument("--config", type=Path, help="compiled switch program: a .p4bin, or BMv2's JSON (run)")
     parser.add_argument("--status", type=Path, help="status file (default: controller.json beside the description)")
+    parser.add_argument(
+        "--source", choices=SOURCES, default="auto",
+        help="credits, watch: read registers, or let the controller send probes (default: registers where the target "
+        "reads them)",
+    )  # fmt: skip
     parser.add_argument("-v", "--verbose", action="store_true", help="log what the P4Runtime client does")
     options = parser.parse_intermixed_args(argv)  # options may stand between the switches, too
     if options.command == "run" and (options.p4info is None or options.config is None):
@@ -102,6 +116,36 @@ def show_counters(fabric: Fabric, options: argparse.Namespace) -> int:
     return 0
 
 
+def _read_credits(fabric: Fabric, options: argparse.Namespace) -> View:
+    """Return credits and counters of the chosen switches, from registers or from probes."""
+    probes = ProbeFiles(options.status.parent)
+    view = {}
+    for node in _chosen(fabric, options):
+        with SwitchReader(node) as reader:
+            try:
+                if options.source == "probes":
+                    raise RegistersHidden
+                credits = reader.credits()
+            except RegistersHidden:
+                if options.source == "registers":
+                    raise
+                credits = probes.read().get(node.name, {})
+            view[node.name] = node, credits, reader.counters()
+    return view
+
+
+def show_credits(fabric: Fabric, options: argparse.Namespace) -> int:
+    """Print the credits of managed links per port and virtual channel, and the counters of their links."""
+    Console(width=None if sys.stdout.isatty() else WIDE).print(tables(_read_credits(fabric, options)))
+    return 0
+
+
+def watch_credits(fabric: Fabric, options: argparse.Namespace) -> int:
+    """Show the same live until Ctrl-C."""
+    watch(lambda: _read_credits(fabric, options), Console())
+    return 0
+
+
 def show_drift(fabric: Fabric, options: argparse.Namespace) -> int:
     """Print how the switches differ from what the controller means them to hold; exit with 1 if they do."""
     differs = False
@@ -124,7 +168,8 @@ def show_routes(fabric: Fabric, options: argparse.Namespace) -> int:
 
 
 COMMANDS: dict[str, Callable[[Fabric, argparse.Namespace], int]] = {
-    "run": run, "status": show_status, "counters": show_counters, "drift": show_drift, "routes": show_routes,
+    "run": run, "status": show_status, "counters": show_counters, "credits": show_credits,
+    "watch": watch_credits, "drift": show_drift, "routes": show_routes,
 }  # fmt: skip
 
 
@@ -146,11 +191,11 @@ def _enter_fabric(run_dir: Path, argv: list[str]) -> None:
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return the exit status."""
     options = parse(argv)
-    if options.command in ("counters", "drift"):
+    if options.command in ("counters", "credits", "watch", "drift"):
         _enter_fabric(options.fabric.parent, sys.argv[1:] if argv is None else argv)
     try:
         return COMMANDS[options.command](Fabric.load(options.fabric), options)
-    except (FabricError, PipelineError, ReadError) as error:
+    except (FabricError, PipelineError, ReadError, NoAnswers) as error:
         print(f"controller: {error}", file=sys.stderr)
     except KeyError as error:  # an unknown switch; the description's message names those there are
         print(f"controller: {error.args[0]}", file=sys.stderr)

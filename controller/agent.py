@@ -18,10 +18,11 @@ import grpc
 from finsy.proto import p4r_grpc
 
 from codec.fabric import SwitchNode
+from controller.credits import PortCredits, parse_answer, probe
 from controller.entities import drift, from_p4, packet_in_limits, to_p4
 from controller.entries import Entry
-from controller.links import clone_sessions, keepalive_group
-from controller.packets import describe_packet_in
+from controller.links import clone_sessions, keepalive_group, managed_ports
+from controller.packets import PROBE_REASON, describe_packet_in
 from controller.pipeline import Pipeline, push, read_cookie
 from controller.status import State, SwitchStatus
 
@@ -65,8 +66,11 @@ class SwitchAgent:
         self.entries = entries
         self.pipeline = pipeline
         self.status = SwitchStatus(cookie=known_cookie)
+        self.credits: dict[int, PortCredits] = {}
+        """What the managed ports answered to the last probes, by port."""
         self._changed = changed
         self._down = asyncio.Event()
+        self._connected: fy.Switch | None = None
 
     async def run(self) -> None:
         """Look after the switch for good; every connection is a new finsy switch.
@@ -78,15 +82,27 @@ class SwitchAgent:
             await self._wait_for_listener()
             self._down = asyncio.Event()
             try:
-                async with self._switch():
+                async with self._switch() as switch:
+                    self._connected = switch
                     await self._down.wait()
             except fy.P4ClientError as error:
                 if error.code != fy.GRPCStatusCode.UNAVAILABLE:
                     log.error("%s: %s", self.node.name, error)
             except RuntimeError as error:  # finsy's answer to a stream that ends or arbitrates against the rules
                 log.error("%s: %s", self.node.name, error)
+            self._connected = None
+            self.credits.clear()
             self._set(state=State.CONNECTING, primary=False)
             await asyncio.sleep(RECONNECT_S)
+
+    async def send_probes(self, source_id: int) -> None:
+        """Ask the switch for the credits of its managed ports; the answers come into `credits`."""
+        switch = self._connected
+        if switch is None or not self.status.primary or self.status.state is not State.PROGRAMMED:
+            return
+        for port in managed_ports(self.node):
+            packet = fy.P4PacketOut(probe(port.port, self.node.id, source_id), egress_port=0, padding=0)
+            await switch.write([packet])
 
     async def _wait_for_listener(self) -> None:
         """Wait until the switch accepts connections: gRPC's own retries start at a second."""
@@ -227,6 +243,9 @@ class SwitchAgent:
     async def _log_packets(self, switch: fy.Switch) -> None:
         window, lines, quiet = 0, 0, 0
         async for packet in switch.read_packets(queue_size=PACKET_QUEUE):
+            if packet.metadata.get("reason") == PROBE_REASON and (answer := parse_answer(packet.payload)) is not None:
+                self.credits[answer.port] = answer
+                continue
             second = int(time.monotonic())
             if second != window:
                 if quiet:

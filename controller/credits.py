@@ -7,7 +7,7 @@ Two ways lead to it: register reads (`SwitchReader.credits`), and probes, which 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final, Self, cast
@@ -96,9 +96,10 @@ class PortCredits:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """Make it from what `to_json` gave. Raises KeyError, TypeError or ValueError for anything else."""
-        values = {field.name: data[field.name] for field in dataclasses.fields(cls)}
+        values: dict[str, Any] = {field.name: data[field.name] for field in dataclasses.fields(cls)}
         values["state"] = LinkState[data["state"].upper()]
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+        fields: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items()}
+        return cls(**fields)
 
     @classmethod
     def from_registers(cls, port: int, values: Mapping[str, int]) -> Self:
@@ -137,9 +138,8 @@ def parse_answer(data: bytes) -> PortCredits | None:
         return None
     values = PROBE_CREDITS.unpack(memoryview(data)[begins + PROBE.size :])
     values.pop("zero")
-    lanes = {name: tuple(cast("Sequence[int]", values.pop(name))) for name in LANE_REGISTERS}
-    numbers = cast("dict[str, int]", values)
-    return PortCredits(port=cast("int", asked["port"]), state=LinkState(cast("int", asked["state"])), **numbers, **lanes)
+    fields: dict[str, Any] = {n: tuple(v) if not isinstance(v, int) else v for n, v in values.items()}
+    return PortCredits(port=cast("int", asked["port"]), state=LinkState(cast("int", asked["state"])), **fields)
 
 
 def _difference(consumed: Lanes, freed: Lanes) -> Lanes:

@@ -7,11 +7,16 @@ import contextlib
 import logging
 import os
 import signal
+from collections.abc import Mapping
 from pathlib import Path
+
+import finsy as fy
+import grpc
 
 from codec.fabric import Fabric
 from controller.agent import SwitchAgent
 from controller.pipeline import Pipeline
+from controller.probing import PERIOD_S, ProbeFiles
 from controller.routes import entries_for
 from controller.status import ControllerStatus
 
@@ -48,4 +53,23 @@ async def serve(fabric: Fabric, pipeline: Pipeline, status_path: Path) -> None:
         async with asyncio.TaskGroup() as group:
             for agent in agents.values():
                 group.create_task(agent.run())
+            group.create_task(_probe(agents, fabric, ProbeFiles(status_path.parent)))
     log.info("stopped")
+
+
+async def _probe(agents: Mapping[str, SwitchAgent], fabric: Fabric, files: ProbeFiles) -> None:
+    """Probe the managed ports of all switches for as long as somebody looks."""
+    if not fabric.gpus:
+        return
+    source = fabric.gpus[0].id  # of a frame by packet-out: an id that the switches know
+    while True:
+        await asyncio.sleep(PERIOD_S)
+        if not files.wanted():
+            continue
+        for name, agent in agents.items():
+            try:
+                await agent.send_probes(source)
+            except (fy.P4ClientError, grpc.aio.AioRpcError, RuntimeError, ValueError) as error:
+                log.warning("%s: no probes: %s", name, error)
+        await asyncio.sleep(PERIOD_S / 4)
+        files.publish({name: dict(agent.credits) for name, agent in agents.items()})
