@@ -216,6 +216,18 @@ class Peer:
         """Check that the next frame is a CF_UPDATE."""
         return self.expect_update(Kind.CF_UPDATE, credits)
 
+    def expect_freed_up_to(self, credits: Sequence[int]) -> None:
+        """Check that the next frames are CF_UPDATEs, none less than the one before, up to this.
+
+        An update says what is free when it leaves, so of two in a row the first may say already what the second does.
+        """
+        last = NONE
+        while last != tuple(credits):
+            told = self.expect_freed()
+            self.test.assertTrue(all(a <= b for a, b in zip(last, told, strict=True)), f"{told} after {last}")
+            self.test.assertTrue(all(a <= b for a, b in zip(told, credits, strict=True)), f"{told} > {credits}")
+            last = told
+
     # ---------------------------------------------------------------------------------------------------- bring-up
 
     def bring_up(self, freed: Sequence[int] = NONE) -> None:

@@ -9,6 +9,7 @@ from p4switch.emit.context import Function, Unit, all_statements
 from p4switch.emit.descriptors import DescriptorWriter
 from p4switch.emit.expressions import Expressions
 from p4switch.emit.headers import HeaderFunctions
+from p4switch.emit.initialization import zeroed_locals
 from p4switch.emit.layout import Layout, c_name
 from p4switch.emit.parsing import ParserWriter, write_deparser
 from p4switch.emit.statements import action_function, write_body
@@ -73,7 +74,10 @@ def _open(unit: Unit, f: Function, block: str) -> None:
     f.out.line("struct phv *const phv = pkt->phv;")
     f.out.line("(void)phv;")
     if unit.locals_of(block):
-        f.out.line(f"struct locals_{block} locals = {{}}, *const L = &locals;")
+        f.out.line(f"struct locals_{block} locals, *const L = &locals;")
+        f.out.line("(void)L;")
+        for v in zeroed_locals(unit, block):
+            f.out.line(f"L->{c_name(v.name)} = ({unit.layout.c_type(v.type)}){{0}};")
 
 
 def _write_clear(out: Writer) -> None:

@@ -171,8 +171,8 @@ class Backpressure(HoldTest):
         for frame in self.stores(2, 3, 8):
             sender.send_data(frame)
             receiver.expect_data(frame)
-        for freed in (2, 4, 6, 8):
-            sender.expect_freed(one_lane(0, freed))
+        sender.expect_freed_up_to(one_lane(0, 8))
+        self.dataplane.flush()
         for frame in self.stores(2, 3, 6):
             sender.send_data(frame)
         self.expect_credits(3, held_frames=one_lane(0, 6))
@@ -188,8 +188,7 @@ class Backpressure(HoldTest):
         receiver.free(one_lane(0, 6))
         for frame in self.stores(2, 3, 6)[2:]:
             receiver.expect_data(frame)
-        sender.expect_freed(one_lane(0, 12))
-        sender.expect_freed(one_lane(0, 14))
+        sender.expect_freed_up_to(one_lane(0, 14))
 
 
 class ManySizesHeld(HoldTest):

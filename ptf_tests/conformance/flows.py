@@ -29,7 +29,7 @@ class Packets:
     """Makes the numbered packets of one flow; a packet is a frame without its link header."""
 
     def __init__(self, flow: int, src: int, dst: int, vc: int, size: int, f: int = 0) -> None:
-        if not SMALLEST <= size:
+        if size < SMALLEST:
             raise ValueError(f"no RDMA frame has {size} bytes after the link header; the smallest has {SMALLEST}")
         data = bytes(index & 0xFF for index in range(size - HEADERS))
         self._head = oefh(vc=vc, dst=dst, src=src, next=int(Next.TMA), f=f)
@@ -40,6 +40,7 @@ class Packets:
         self._flow = flow << _NUMBER_BITS
         self.size = size
         self.vc = vc
+        self.f = f
 
     def make(self, number: int, hops: int = HOPS) -> bytes:
         """Return the packet with this number, as it is after `HOPS - hops` switches."""

@@ -1,8 +1,8 @@
-"""The tester's end of a managed link: brings it up by itself, keeps the credits of both directions, and does what a case asks.
+"""The tester's end of a managed link: comes up by itself, keeps the credits of both directions, obeys its case.
 
-It is made of the same machines as a GPU's link layer (`endpoint.bringup`, `endpoint.credits`), but its buffer is drained
-at any pace, per virtual channel, and everything that it sends or receives goes over a `Wire` that can do harm. Nothing
-here does input or output or reads a clock.
+It is made of the same machines as a GPU's link layer (`endpoint.bringup`, `endpoint.credits`), but its buffer is
+drained at any pace, per virtual channel, and everything that it sends or receives goes over a `Wire` that can do harm.
+Nothing here does input or output or reads a clock.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Drain:
 class LinkEnd:
     """One end of a managed link.
 
-    Frames leave by `out` and arrive through `into`. `on_packet` is called with each packet (OEFH and what follows) as it
-    arrives, before it is drained. `counters` gains `drop_<reason>` and SAI's message counters.
+    Frames leave by `out` and arrive through `into`. `on_packet` is called with each packet (OEFH and what follows) as
+    it arrives, before it is drained. `counters` gains `drop_<reason>` and SAI's message counters.
     """
 
     def __init__(

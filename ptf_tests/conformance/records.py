@@ -1,7 +1,7 @@
 """Write one record per conformance case: what was expected, what was measured, and whether they agree.
 
-Two rules decide, as docs/conformance.md has them: a counter must be exact; a rate must differ from its theoretical value
-by less than 5%. A record passes when all of its figures do.
+Two rules decide, as docs/conformance.md has them: a counter must be exact; a rate must differ from its theoretical
+value by less than 5%. A record passes when all of its figures do.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Figure:
         return abs(self.measured - self.expected) < TOLERANCE * abs(self.expected)
 
 
-def exact(name: str, expected: float, measured: float, unit: str) -> Figure:
+def exact(name: str, expected: float, measured: float, unit: str = "credits") -> Figure:
     """Return the figure of a counter: it must be exact."""
     return Figure(name, expected, measured, unit)
 
@@ -65,12 +65,12 @@ def close(name: str, expected: float, measured: float, unit: str) -> Figure:
     return Figure(name, round(expected, 1), round(measured, 1), unit, Rule.WITHIN_5_PERCENT)
 
 
-def at_least(name: str, expected: float, measured: float, unit: str) -> Figure:
+def at_least(name: str, expected: float, measured: float, unit: str = "credits") -> Figure:
     """Return a figure with a lower bound."""
     return Figure(name, expected, measured, unit, Rule.AT_LEAST)
 
 
-def at_most(name: str, expected: float, measured: float, unit: str) -> Figure:
+def at_most(name: str, expected: float, measured: float, unit: str = "credits") -> Figure:
     """Return a figure with an upper bound."""
     return Figure(name, expected, measured, unit, Rule.AT_MOST)
 

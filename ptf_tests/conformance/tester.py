@@ -1,7 +1,8 @@
 """What every conformance case stands on: link ends on the switch's ports, traffic, time, counters, records.
 
-The tester runs in one thread: `run_for` and `run_until` serve all link ends and flows meanwhile. It also gives the switch
-its clock, a tick per millisecond on the event port, so that a tester that is held up does not look like a dead peer.
+The tester runs in one thread: `run_for` and `run_until` serve all link ends and flows meanwhile. It also gives the
+switch its clock, a tick per millisecond on the event port, so that a tester that is held up does not look like a dead
+peer.
 """
 
 from __future__ import annotations
@@ -10,34 +11,31 @@ import os
 import socket
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import grpc
 from finsy.proto import p4r
 
-from codec.constants import NoticeType
+from codec.constants import HOPS, Next, NoticeType, Vc
+from codec.frames import open_frame
 from codec.layouts import LINK, PROBE, PROBE_CREDITS
+from codec.layouts import OEFH as OEFH_LAYOUT
 from codec.scapy_layers import OEFH, Link, Notice, Probe
 from ptf_tests.base import EVENT_PORT, REMOTE, SWITCH_ID
 from ptf_tests.conformance.flows import Flow, Packets, flow_of
 from ptf_tests.conformance.link_end import LinkEnd
 from ptf_tests.conformance.records import Figure, Journal, Record, exact
-from ptf_tests.links import VCS, ManagedTest, Profile, credits_of
+from ptf_tests.conformance.settings import JOURNAL, QUICK
+from ptf_tests.links import CYCLE, VCS, ManagedTest, Profile, credits_of, vc_map
 
-JOURNAL: Final = "ETHLINK_CONFORMANCE_JOURNAL"
-"""Environment: the file that records are added to."""
-QUICK: Final = "ETHLINK_CONFORMANCE_QUICK"
-"""Environment: set to run each case with a few sizes and short measurements."""
-
-FULL_RATE: Final = 1000.0
-"""Frames per second that stand for a link's full rate: far below what a target forwards, so that credits decide."""
 TICK_S: Final = 0.001
 _TICKS_BEHIND: Final = 20
 """Ticks that are made up for when the tester was held up; what is more is time that did not pass."""
 _NAP_S: Final = 0.002
 _PATIENCE_S: Final = 10.0
+_REACTION_S: Final = 2.0
 _SO_RCVBUFFORCE: Final = 33
 _RECEIVE_BUFFER: Final = 8 << 20
 _PROBE_OP_READ_CREDITS: Final = 2
@@ -75,8 +73,17 @@ class Credits:
         return _differences(self.receiver_credits_consumed, self.receiver_credits_freed)
 
 
+class Growth(NamedTuple):
+    """By how much the cyclic counters of a VC have grown, in credits."""
+
+    sender_credits_consumed: int
+    sender_credits_freed: int
+    receiver_credits_consumed: int
+    receiver_credits_freed: int
+
+
 def _differences(left: Lanes, right: Lanes) -> Lanes:
-    return tuple((one - other) % (1 << 20) for one, other in zip(left, right, strict=True))
+    return tuple((one - other) % CYCLE for one, other in zip(left, right, strict=True))
 
 
 def sizes(all_of_them: Sequence[int]) -> Sequence[int]:
@@ -111,7 +118,9 @@ class ConformanceTest(ManagedTest):
     def link_ends(self, *ports: int, profile: Profile, tester: Profile | None = None) -> list[LinkEnd]:
         """Make ports managed, the switch with one profile and the tester's ends with another (default: the same one),
         and bring the links up."""
-        self.manage(*ports, profile=profile)
+        self.manage(*(port for port in ports if port not in self.profiles), profile=profile)
+        for port in ports:
+            self._set_profile(port, profile)
         now = time.monotonic()
         for port in ports:
             self.ends[port] = LinkEnd(tester or profile, self._transmitter(port), self._arrived, now)
@@ -120,6 +129,13 @@ class ConformanceTest(ManagedTest):
             self.fail(f"{self.case}: links of ports {ports} did not come up within {_PATIENCE_S:g} s")
         self.settle()
         return ends
+
+    def _set_profile(self, port: int, profile: Profile) -> None:
+        """Give a managed port another profile; it holds from the next session on."""
+        self.change_profile(port, **{one.name: getattr(profile, one.name) for one in fields(profile)})
+        entry = self.switch.names.entry
+        link = {"vc_map": vc_map(profile.vc_map), "ecn_threshold": profile.ecn_threshold}
+        self.modify(entry("egress_config", {"egress_port": port}, "set_managed_link", **link))
 
     def _transmitter(self, port: int) -> Callable[[bytes], None]:
         cable = self.dataplane.ports[(0, port)]
@@ -137,6 +153,12 @@ class ConformanceTest(ManagedTest):
         for _ in range(count):
             if not end.try_send(flow.packets.make(flow.sent), flow.packets.vc):
                 self.fail(f"{self.case}: no credit for {count} frames of {flow.packets.size} bytes at the tester")
+            flow.sent += 1
+
+    def send_openly(self, port: int, flow: Flow, count: int) -> None:
+        """Send frames of a flow on an open port."""
+        for _ in range(count):
+            self.send(port, open_frame(flow.packets.make(flow.sent)))
             flow.sent += 1
 
     def offer(self, end: LinkEnd, flow: Flow, rate: float) -> None:
@@ -216,10 +238,10 @@ class ConformanceTest(ManagedTest):
 
     # ------------------------------------------------------------------------------------------------------ counters
 
-    def credits(self, port: int) -> Credits:
+    def credits_at(self, port: int) -> Credits:
         """Read a port's credit counters by a probe, the portable way, and compare with registers where there are."""
         body = Probe(op=_PROBE_OP_READ_CREDITS, port=port)
-        packet = Link() / OEFH(src=_PROBER, dst=SWITCH_ID, hops=8, vc=7, next=4) / body
+        packet = Link() / OEFH(src=_PROBER, dst=SWITCH_ID, hops=HOPS, vc=Vc.CONTROL, next=Next.PROBE) / body
         self.switch.packet_out(bytes(packet), egress_port=0)
         answers: list[bytes] = []
 
@@ -231,7 +253,7 @@ class ConformanceTest(ManagedTest):
 
         if not self.run_until(answered, 5.0):
             self.fail(f"{self.case}: the switch does not answer probes")
-        probe = answers[0][LINK.size + 6 :]
+        probe = answers[0][LINK.size + OEFH_LAYOUT.size :]
         self.assertEqual(PROBE.unpack(probe)["op"], _PROBE_OP_CREDITS, "op of the answer to a probe")
         values = PROBE_CREDITS.unpack(probe[PROBE.size :])
         return Credits(**{name: cast("Lanes", values[name]) for name in COUNTERS})
@@ -258,14 +280,22 @@ class ConformanceTest(ManagedTest):
         word = int.from_bytes(answer.register_entry.data.bitstring, "big")
         return tuple(word >> 24 * (VCS - 1 - vc) & 0xFFFFFF for vc in range(VCS))
 
-    def reached(self, port: int, condition: Callable[[Credits], bool], timeout_s: float = 2.0) -> Credits:
-        """Read a port's counters until a condition holds, and return the last reading in any case."""
-        deadline = time.monotonic() + timeout_s
+    def used(self, port: int, role: str, vc: int, credits: int) -> Credits:
+        """Wait a while until so many credits of the 'sender' or 'receiver' are used; return the last reading anyhow."""
+        deadline = time.monotonic() + _REACTION_S
         while True:
-            now = self.credits(port)
-            if condition(now) or time.monotonic() > deadline:
+            now = self.credits_at(port)
+            if getattr(now, f"{role}_credits_used")[vc] == credits or time.monotonic() > deadline:
                 return now
             self.run_for(0.005)
+
+    def freed(self, end: LinkEnd, vc: int) -> bool:
+        """Wait a while until the switch has told a link end that all it sent on a VC has left the buffer."""
+        return self.run_until(lambda: end.senders[vc].used == 0, _REACTION_S)
+
+    def delivered(self, flow: Flow) -> bool:
+        """Wait a while until all that was sent of a flow has arrived."""
+        return self.run_until(lambda: flow.outstanding == 0, _REACTION_S)
 
     def rates(self, counts: Callable[[], Sequence[int]], seconds: float) -> list[float]:
         """Run for a window and return how fast some counts grew in it, per second."""
@@ -302,6 +332,11 @@ class ConformanceTest(ManagedTest):
             exact("frames_disordered", 0, sum(flow.disordered for flow in flows if not flow.packets.f), "frames"),
             exact("over_limit", 0, sum(end.counters["over_limit"] for end in self.ends.values()), "frames"),
         ]
+
+
+def growth(before: Credits, after: Credits, vc: int) -> Growth:
+    """Return by how much the cyclic counters of a VC have grown."""
+    return Growth(**{name: (getattr(after, name)[vc] - getattr(before, name)[vc]) % CYCLE for name in Growth._fields})
 
 
 def describe(profile: Profile, **more: Any) -> dict[str, Any]:

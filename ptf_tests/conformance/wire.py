@@ -67,9 +67,11 @@ class Wire:
                 return
         self._deliver(frame)
 
-    def harm(self, harm: Harm, kinds: Collection[Kind] = ALL_KINDS, count: int | None = None, **more: float) -> Rule:
+    def harm(
+        self, harm: Harm, kinds: Collection[Kind] = ALL_KINDS, count: int | None = None, delay_s: float = 0.0
+    ) -> Rule:
         """Add a rule and return it, so that it can be counted and taken away again."""
-        rule = Rule(harm, kinds, count, **more)
+        rule = Rule(harm, kinds, count, delay_s)
         self.rules.append(rule)
         return rule
 

@@ -1,0 +1,18 @@
+"""What the runner and the cases, two processes, have to agree on."""
+
+from __future__ import annotations
+
+from typing import Final
+
+JOURNAL: Final = "ETHLINK_CONFORMANCE_JOURNAL"
+"""Environment: the file that records are added to."""
+QUICK: Final = "ETHLINK_CONFORMANCE_QUICK"
+"""Environment: set to run each case with a few sizes only."""
+
+FULL_RATE: Final = 1000.0
+"""Frames per second that stand for a link's full rate: far below what a target forwards, so that credits decide."""
+SLOW_PORT: Final = 8
+SLOW_RATE: Final = 1000
+"""Frames per second that this port of the switch sends at most."""
+SLOW_DEPTH: Final = 80 + 64
+"""Its queue, as docs/pipeline.md asks: the peer's limits (40 on each of two VCs), and 64."""
