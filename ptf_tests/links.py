@@ -177,8 +177,7 @@ class Peer:
     def next(self) -> Link:
         """Return the next frame; fail if none comes."""
         data = self.test.receive(self.port)
-        if data is None:
-            self.test.fail(f"nothing came to port {self.port} within {TIMEOUT_S:g} s")
+        assert data is not None, f"nothing came to port {self.port} within {TIMEOUT_S:g} s"
         self.test.assertEqual(data, with_crc(data), "the link CRC")
         return Link(data)
 
@@ -386,7 +385,8 @@ class ManagedTest(EthlinkTest):
         """Check that nothing comes to ports for a while."""
         for port in ports:
             got = self.receive(port, timeout_s)
-            self.assertIsNone(got, f"port {port} got {got.hex() if got else None}\n{Link(got)!r}")
+            if got is not None:
+                self.fail(f"port {port} got {len(got)} bytes: {got.hex()}\n{Link(got)!r}")
 
     def expect_dropped_here(self, port: int, frame: Packet | bytes, reason: str) -> None:
         """Check that a frame counts once under a reason at its port, and that nothing leaves that port."""

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn, TextIO
 
@@ -46,6 +47,24 @@ set_queue_depth {HOLD_DEPTH} {HOLD_PORT}
 set_queue_rate {HOLD_PACE} {HOLD_PORT}
 """
 """What BMv2 is told about its queues, over Thrift."""
+
+
+@dataclass(frozen=True, slots=True)
+class PortQueue:
+    """An egress port slowed down: so many frames of `frame_bytes` per second, and a queue of `depth` frames.
+
+    p4switch limits bits, so that small frames cost little; BMv2 limits frames.
+    """
+
+    frames_per_s: int
+    frame_bytes: int
+    depth: int
+
+    @property
+    def bits_per_s(self) -> int:
+        """The rate in bits of whole frames."""
+        return self.frames_per_s * self.frame_bytes * 8
+
 
 START_TIMEOUT_S: Final = 20.0
 STOP_TIMEOUT_S: Final = 3.0
@@ -163,6 +182,8 @@ class FabricSwitch(Switch):
         run_dir = run_dir if run_dir is not None else Path(os.environ.get("RUN_DIR") or DEFAULT_RUN_DIR)
         self.pcap_dir: Path | None = run_dir / "pcap" / name if pcap else None
         self.log_path = run_dir / "logs" / f"{name}.log"
+        self.queues: dict[int, PortQueue] = {}
+        """Ports to be slowed down, from the next start on."""
         self.process: subprocess.Popen[bytes] | None = None
         self._log: TextIO | None = None
 
@@ -271,6 +292,8 @@ class P4SwitchNode(FabricSwitch):
         options += ["--port-rate", f"{HOLD_PORT}={HOLD_PACE}", "--port-depth", f"{HOLD_PORT}={HOLD_DEPTH}"]
         if self.managed:
             options += ["--event-port", str(EVENT_PORT), "--tick-us", str(TICK_US)]
+        for port, queue in self.queues.items():
+            options += ["--port-rate", f"{port}={queue.bits_per_s}bit", "--port-depth", f"{port}={queue.depth}"]
         return [
             *(project_python(), "-m", "p4switch", "run", "--no-p4", *ports),
             *("--grpc-addr", self.grpc, "--device-id", str(self.device_id), "--cpu-port", str(CPU_PORT)),
@@ -283,8 +306,37 @@ class Bmv2Switch(FabricSwitch):
 
     The offloads of its ports are off before it starts (`FabricLink`), its Thrift port is its own, and its queues are
     deepened through Thrift once it serves. No --priority-queues: without it a priority other than 0 drops silently,
-    which the switch program never sets.
+    which the switch program never sets. With managed links an agent beside it feeds its event port.
     """
+
+    def __init__(self, name: str, **params: Any) -> None:
+        super().__init__(name, **params)
+        self._agent: subprocess.Popen[bytes] | None = None
+
+    @property
+    def event_ifaces(self) -> tuple[str, str]:
+        """Return the two ends of the cable on the event port: the switch's and the agent's."""
+        return f"{self.name}-ev", f"{self.name}-agent"
+
+    def start(self, controllers: Any = ()) -> None:
+        if self.managed:
+            FabricLink.makeIntfPair(*self.event_ifaces)
+        super().start(controllers)
+        if self.managed:
+            ports = [f"{port}@{name}" for port, name in self.port_map().items()]
+            command = [project_python(), "-m", "topologies.event_agent", self.event_ifaces[1], *ports]
+            self._agent = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log, start_new_session=True,
+                cwd=REPOSITORY,
+            )  # fmt: skip
+
+    def stop_process(self) -> None:
+        if self._agent is not None:
+            self._agent.terminate()
+            self._agent.wait()
+            self._agent = None
+            subprocess.run(["ip", "link", "del", self.event_ifaces[0]], capture_output=True, check=False)
+        super().stop_process()
 
     @property
     def thrift_port(self) -> int:
@@ -296,6 +348,8 @@ class Bmv2Switch(FabricSwitch):
 
     def command(self) -> list[str]:
         ports = [word for port, intf in self.port_map().items() for word in ("-i", f"{port}@{intf}")]
+        if self.managed:
+            ports += ["-i", f"{EVENT_PORT}@{self.event_ifaces[0]}"]
         capture = [f"--pcap={self.pcap_dir}"] if self.pcap_dir is not None else []
         return [
             *("simple_switch_grpc", "--no-p4", "--device-id", str(self.device_id), *ports, *capture),
@@ -311,9 +365,13 @@ class Bmv2Switch(FabricSwitch):
                 f"switch {self.name}: simple_switch_CLI is missing, so BMv2's queues stay at 64 frames.",
                 "Install it beside simple_switch_grpc, or use the embedded target (leave P4_TARGET unset).",
             )
+        slow = "".join(
+            f"set_queue_depth {queue.depth} {port}\nset_queue_rate {queue.frames_per_s} {port}\n"
+            for port, queue in self.queues.items()
+        )
         done = subprocess.run(
             [cli, "--thrift-port", str(self.thrift_port)],
-            input=BMV2_QUEUES, capture_output=True, text=True, check=False, timeout=30,
+            input=BMV2_QUEUES + slow, capture_output=True, text=True, check=False, timeout=30,
         )  # fmt: skip
         if done.returncode or "Error" in done.stdout:
             self.fail(f"refused the queue depth ({(done.stderr or done.stdout).strip()[-200:]})")
