@@ -24,6 +24,8 @@ VCS: Final = 8
 CYCLE: Final = 1 << 20
 """Credit counters are cyclic."""
 IDENTITY_MAP: Final = tuple(range(VCS))
+SLOW_PORT: Final = 9
+"""A port with a slow queue (`ptf_tests.run`), on which nothing is configured."""
 HOLD_PORT: Final = 509
 KEEPALIVE_GROUP: Final = 1
 KEEPALIVE_TICKS: Final = 10

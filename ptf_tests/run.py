@@ -24,7 +24,7 @@ from typing import Final
 from ptf_tests.p4runtime import Names, P4RuntimeClient, P4RuntimeError
 from topologies.errors import LaunchError
 from topologies.namespace import run_isolated
-from topologies.nodes import REPOSITORY, SWITCHES, FabricIntf, FabricLink, FabricSwitch, last_lines
+from topologies.nodes import REPOSITORY, SWITCHES, FabricIntf, FabricLink, FabricSwitch, PortQueue, last_lines
 from topologies.options import TOOLS
 from topologies.session import Artefacts, compile_command
 
@@ -34,7 +34,10 @@ CASES: Final = TESTS / "cases"
 MUST_FAIL: Final = TESTS / "must_fail"
 OUTPUT: Final = REPOSITORY / "build" / "ptf"
 DEVICE_ID: Final = 1
-PORTS: Final = (*range(1, 9), 507)
+SLOW_PORT: Final = 9
+"""A data port that sends 20 small frames per second, to see what waits in a port's queue."""
+SLOW_QUEUE: Final = PortQueue(frames_per_s=20, frame_bytes=48, depth=64)
+PORTS: Final = (*range(1, 9), SLOW_PORT, 507)
 """Data ports, and the port on which the switch is told what its target senses: a cable plays the target here."""
 TEST_TIMEOUT_S: Final = 60
 RUN_TIMEOUT_S: Final = 600
@@ -107,6 +110,7 @@ class Bench:
         self.artefacts = artefacts
         self.run_dir = options.run_dir
         self.switch: FabricSwitch = SWITCHES[options.target]("s1", device_id=DEVICE_ID, run_dir=options.run_dir)
+        self.switch.queues[SLOW_PORT] = SLOW_QUEUE
         self.interfaces = {port: f"ptf{port}" for port in PORTS}
 
     def __enter__(self) -> Bench:
