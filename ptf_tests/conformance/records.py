@@ -52,7 +52,12 @@ class Figure:
                 return self.measured >= self.expected
             case Rule.AT_MOST:
                 return self.measured <= self.expected
-        return abs(self.measured - self.expected) < TOLERANCE * abs(self.expected)
+        return near(self.expected, self.measured)
+
+
+def near(expected: float, measured: float) -> bool:
+    """Tell whether a measured value differs from the theoretical one by less than 5%."""
+    return abs(measured - expected) < TOLERANCE * abs(expected) or measured == expected
 
 
 def exact(name: str, expected: float, measured: float, unit: str = "credits") -> Figure:

@@ -31,8 +31,9 @@ from ptf_tests.conformance.settings import JOURNAL, QUICK
 from ptf_tests.links import CYCLE, VCS, ManagedTest, Profile, credits_of, vc_map
 
 TICK_S: Final = 0.001
-_TICKS_BEHIND: Final = 20
-"""Ticks that are made up for when the tester was held up; what is more is time that did not pass."""
+_STALL_S: Final = 0.01
+"""Between two turns of the tester's loop; what is more is time that did not pass for it, its links and its switch."""
+_WINDOWS: Final = 3
 _NAP_S: Final = 0.002
 _PATIENCE_S: Final = 10.0
 _REACTION_S: Final = 2.0
@@ -102,8 +103,12 @@ class ConformanceTest(ManagedTest):
         self.flows: dict[int, Flow] = {}
         self._sources: list[tuple[LinkEnd, Flow]] = []
         self._tick = bytes(Link(kind=0, crc=0) / Notice(type=NoticeType.TICK))
-        self._ticked = time.monotonic()
+        self._stalled = 0.0
+        self._served = time.monotonic()
+        self._ticked = self.now()
         self._failed: list[str] = []
+        self.windows = 1
+        """How many windows the last rates took."""
         self._flow_numbers = iter(range(1, 256))
         for port in self.dataplane.ports.values():
             port.socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
@@ -121,7 +126,7 @@ class ConformanceTest(ManagedTest):
         self.manage(*(port for port in ports if port not in self.profiles), profile=profile)
         for port in ports:
             self._set_profile(port, profile)
-        now = time.monotonic()
+        now = self.now()
         for port in ports:
             self.ends[port] = LinkEnd(tester or profile, self._transmitter(port), self._arrived, now)
         ends = [self.ends[port] for port in ports]
@@ -144,7 +149,7 @@ class ConformanceTest(ManagedTest):
     def flow(self, src: int, dst: int, size: int, vc: int, *, f: int = 0) -> Flow:
         """Return numbered traffic that is not sent by itself yet."""
         number = next(self._flow_numbers)
-        flow = Flow(Packets(number, src, dst, vc, size, f), 0.0, time.monotonic())
+        flow = Flow(Packets(number, src, dst, vc, size, f), 0.0, self.now())
         self.flows[number] = flow
         return flow
 
@@ -165,7 +170,7 @@ class ConformanceTest(ManagedTest):
         """Let a link end send frames of a flow at this pace from now on, as far as there is credit."""
         self._sources = [(one, other) for one, other in self._sources if other is not flow]
         flow.rate = rate
-        flow.restart(time.monotonic())
+        flow.restart(self.now())
         if rate:
             self._sources.append((end, flow))
 
@@ -175,17 +180,21 @@ class ConformanceTest(ManagedTest):
 
     # ---------------------------------------------------------------------------------------------------------- time
 
+    def now(self) -> float:
+        """Return the tester's time, in seconds: monotonic, without the times in which the tester itself was held up."""
+        return time.monotonic() - self._stalled
+
     def run_for(self, seconds: float) -> None:
         """Serve everything for so long."""
-        deadline = time.monotonic() + seconds
-        while (now := time.monotonic()) < deadline:
+        deadline = self.now() + seconds
+        while (now := self.now()) < deadline:
             self._serve(now, deadline)
 
     def run_until(self, condition: Callable[[], bool], timeout_s: float = _PATIENCE_S) -> bool:
         """Serve everything until a condition is true; return whether it came true in time."""
-        deadline = time.monotonic() + timeout_s
+        deadline = self.now() + timeout_s
         while not condition():
-            now = time.monotonic()
+            now = self.now()
             if now > deadline:
                 return False
             self._serve(now, deadline)
@@ -197,6 +206,12 @@ class ConformanceTest(ManagedTest):
 
     def _serve(self, now: float, deadline: float) -> None:
         """Do what is due, then take what has come; return after a short while at the latest."""
+        real = time.monotonic()
+        stalled = max(0.0, real - self._served - _STALL_S)
+        self._stalled += stalled
+        self._served = real
+        now -= stalled
+        deadline = max(deadline, now)
         self._give_ticks(now)
         wake = min(deadline, now + _NAP_S)
         for end in self.ends.values():
@@ -208,12 +223,11 @@ class ConformanceTest(ManagedTest):
                 else:
                     flow.waits(now)
             wake = min(wake, flow.next_due)
-        for port, frame in self._taken(max(0.0, wake - time.monotonic())):
+        for port, frame in self._taken(max(0.0, wake - self.now())):
             if port in self.ends:
-                self.ends[port].arrived(frame, time.monotonic())
+                self.ends[port].arrived(frame, self.now())
 
     def _give_ticks(self, now: float) -> None:
-        self._ticked = max(self._ticked, now - _TICKS_BEHIND * TICK_S)
         while self._ticked + TICK_S <= now:
             self._ticked += TICK_S
             self.dataplane.ports[(0, EVENT_PORT)].send(self._tick)
@@ -282,10 +296,10 @@ class ConformanceTest(ManagedTest):
 
     def used(self, port: int, role: str, vc: int, credits: int) -> Credits:
         """Wait a while until so many credits of the 'sender' or 'receiver' are used; return the last reading anyhow."""
-        deadline = time.monotonic() + _REACTION_S
+        deadline = self.now() + _REACTION_S
         while True:
             now = self.credits_at(port)
-            if getattr(now, f"{role}_credits_used")[vc] == credits or time.monotonic() > deadline:
+            if getattr(now, f"{role}_credits_used")[vc] == credits or self.now() > deadline:
                 return now
             self.run_for(0.005)
 
@@ -297,12 +311,22 @@ class ConformanceTest(ManagedTest):
         """Wait a while until all that was sent of a flow has arrived."""
         return self.run_until(lambda: flow.outstanding == 0, _REACTION_S)
 
-    def rates(self, counts: Callable[[], Sequence[int]], seconds: float) -> list[float]:
-        """Run for a window and return how fast some counts grew in it, per second."""
-        before, started = counts(), time.monotonic()
-        self.run_for(seconds)
-        after, elapsed = counts(), time.monotonic() - started
-        return [(now - then) / elapsed for then, now in zip(before, after, strict=True)]
+    def rates(
+        self, counts: Callable[[], Sequence[int]], seconds: float, settled: Callable[[list[float]], bool] | None = None
+    ) -> list[float]:
+        """Run for a window and return how fast some counts grew in it, per second.
+
+        Where `settled` says that the rates are not what they should be, the next window is measured, three at most: a
+        busy machine may hold the switch up for a moment, a fault shows in each window.
+        """
+        for self.windows in range(1, _WINDOWS + 1):
+            before, started = counts(), self.now()
+            self.run_for(seconds)
+            after, elapsed = counts(), self.now() - started
+            rates = [(now - then) / elapsed for then, now in zip(before, after, strict=True)]
+            if settled is None or settled(rates):
+                break
+        return rates
 
     # ------------------------------------------------------------------------------------------------------- records
 
@@ -310,6 +334,9 @@ class ConformanceTest(ManagedTest):
         self, size: int | None, configuration: dict[str, Any], figures: Sequence[Figure], notes: str = ""
     ) -> bool:
         """Write a record; return whether it passed. One that does not makes the test fail at its end."""
+        if self.windows > 1:
+            notes = f"{notes}; rates of window {self.windows}, on a busy machine".removeprefix("; ")
+            self.windows = 1
         record = Record(self.case, size, configuration, tuple(figures), notes)
         Journal(Path(os.environ[JOURNAL])).add(record)
         if not record.passed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ptf_tests.conformance.link_end import AT_ONCE
-from ptf_tests.conformance.records import at_least, at_most, close, exact
+from ptf_tests.conformance.records import at_least, at_most, close, exact, near
 from ptf_tests.conformance.settings import FULL_RATE
 from ptf_tests.conformance.tester import ConformanceTest, cost, describe, sizes
 from ptf_tests.frames import SIZES
@@ -39,7 +39,10 @@ class Drained(ConformanceTest):
         # Both buffers have to be full before the source feels it.
         full = 2 * limit / each / FULL_RATE / (1 - self.share) if self.share < 1 else 0.05
         self.run_for(full + FILL_S)
-        sent, received = self.rates(lambda: (flow.sent, flow.received), WINDOW_S)
+        expected = self.share * FULL_RATE
+        sent, received = self.rates(
+            lambda: (flow.sent, flow.received), WINDOW_S, lambda rates: all(near(expected, rate) for rate in rates)
+        )
         held = self.credits_at(2).held_frames[0]
         used = source.senders[0].used
         self.stop()
@@ -101,7 +104,9 @@ class LimitPerVc(ConformanceTest):
         for flow in (stuck, free):
             self.offer(source, flow, FULL_RATE)
         self.run_for(0.1 + FILL_S)
-        stuck_rate, free_rate = self.rates(lambda: (stuck.received, free.received), WINDOW_S)
+        stuck_rate, free_rate = self.rates(
+            lambda: (stuck.received, free.received), WINDOW_S, lambda rates: near(FULL_RATE, rates[1])
+        )
         held = self.credits_at(2).held_frames
         self.stop()
         sink.drain(AT_ONCE)
@@ -129,17 +134,21 @@ class LimitPerPort(ConformanceTest):
         profile = Profile(lossless_vcs=0b1, vc_map=ONE_LIMIT, credit_limit=80, update_threshold=20)
         source, sink = self.link_ends(1, 2, profile=profile)
         flows = [self.flow(1, 2, 512, vc) for vc in (0, 1)]
+
+        def received() -> list[int]:
+            return [flow.received for flow in flows]
+
         for flow in flows:
             self.offer(source, flow, FULL_RATE / 2)
         self.run_for(0.05)
-        drained = self.rates(lambda: [flow.received for flow in flows], WINDOW_S)
+        drained = self.rates(received, WINDOW_S, lambda rates: all(near(FULL_RATE / 2, rate) for rate in rates))
         sink.drain(FULL_RATE / 2, 0, 1)
         self.run_for(2 * 80 / (FULL_RATE / 2) + FILL_S)
-        slow = self.rates(lambda: [flow.received for flow in flows], WINDOW_S)
+        slow = self.rates(received, WINDOW_S, lambda rates: near(FULL_RATE / 2, sum(rates)))
         sink.drain(0, 0)
         sink.drain(AT_ONCE, 1)
         self.run_for(4 * 80 / (FULL_RATE / 2) + FILL_S)
-        stuck = self.rates(lambda: [flow.received for flow in flows], WINDOW_S)
+        stuck = self.rates(received, WINDOW_S)
         credits = self.credits_at(2)
         self.stop()
         sink.drain(AT_ONCE)

@@ -7,7 +7,7 @@ from typing import Final
 from ptf_tests.base import FENCE_DST, REMOTE, UPLINKS
 from ptf_tests.conformance.flows import jain
 from ptf_tests.conformance.link_end import AT_ONCE
-from ptf_tests.conformance.records import at_least, at_most, close
+from ptf_tests.conformance.records import at_least, at_most, close, near
 from ptf_tests.conformance.settings import FULL_RATE, SLOW_PORT, SLOW_RATE
 from ptf_tests.conformance.tester import ConformanceTest, describe
 from ptf_tests.links import Profile
@@ -39,7 +39,9 @@ class Incast(ConformanceTest):
         for end, flow in zip(sources, flows, strict=True):
             self.offer(end, flow, EACH)
         self.run_for(0.5)
-        rates = self.rates(lambda: [flow.received for flow in flows], WINDOW_S)
+        rates = self.rates(
+            lambda: [flow.received for flow in flows], WINDOW_S, lambda rates: near(FULL_RATE, sum(rates))
+        )
         used = self.credits_at(SINK).sender_credits_used_watermark[LOSSLESS_VC]
         self.stop()
         sink.drain(AT_ONCE)
@@ -80,7 +82,8 @@ class IncastMixed(ConformanceTest):
         control = sink.counters
         *rates, updates = self.rates(
             lambda: [*(flow.received for flow in flows), sum(control[name] for name in UPDATES)],
-            2 * WINDOW_S,
+            WINDOW_S,
+            lambda rates: near(SLOW_RATE, sum(rates)),
         )
         self.stop()
         whole = self.no_loss(*lossless)

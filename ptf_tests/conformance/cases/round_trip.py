@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from codec.constants import Kind
-from ptf_tests.conformance.records import at_least, close
+from ptf_tests.conformance.records import at_least, close, near
 from ptf_tests.conformance.settings import FULL_RATE
 from ptf_tests.conformance.tester import ConformanceTest, cost, describe
 from ptf_tests.conformance.wire import Harm
@@ -42,11 +42,11 @@ class LongRoundTrip(ConformanceTest):
         sink.out.harm(Harm.DELAY, {Kind.CF_UPDATE}, delay_s=DELAY_S)
         self.offer(source, flow, FULL_RATE)
         self.run_for(2 * frames / FULL_RATE + 3 * DELAY_S)
-        (rate,) = self.rates(lambda: [flow.received], WINDOW_S)
+        covered = min(FULL_RATE, frames / DELAY_S)
+        (rate,) = self.rates(lambda: [flow.received], WINDOW_S, lambda rates: near(covered, *rates))
         used = self.credits_at(2).sender_credits_used_watermark[0]
         self.stop()
         whole = self.no_loss(flow)
-        covered = min(FULL_RATE, frames / DELAY_S)
         in_flight = round(0.9 * covered * DELAY_S) * each
         self.record(
             size,
