@@ -89,9 +89,14 @@ class SwitchReader:
         ports = {number: PortCounters() for number in numbers}
         names = ["port_rx", "port_tx", *DROP_REASONS.values()]
         known = {counter.alias for counter in self.schema.counters}
-        managed = [port.port for port in self.node.ports if port.mode == "managed"]
-        wanted = [fy.P4CounterEntry(name, index=n) for name in names if name in known for n in numbers]
-        wanted += [fy.P4CounterEntry(name, index=n) for name in LINK_COUNTERS if name in known for n in managed]
+        managed = {port.port for port in self.node.ports if port.mode == "managed"}
+        # Port by port, so that what belongs together is read together: links speak all the time.
+        wanted = [
+            fy.P4CounterEntry(name, index=n)
+            for n in numbers
+            for name in (*names, *(LINK_COUNTERS if n in managed else ()))
+            if name in known
+        ]
         for cell in self._read(wanted):
             port = ports[cell.index]
             if cell.counter_id == "port_rx":
@@ -110,9 +115,11 @@ class SwitchReader:
         Raises ReadError, RegistersHidden where the target reads no registers (BMv2): ask with probes there.
         """
         numbers = [port.port for port in self.node.ports if port.mode == "managed"]
-        names = (*PORT_REGISTERS, *LANE_REGISTERS)
+        # What was freed before what was consumed, one after the other: traffic goes on meanwhile, and the difference
+        # then comes out a little too large rather than below zero.
+        names = sorted((*PORT_REGISTERS, *LANE_REGISTERS), key=lambda name: (name.partition("_credits")[0], name[::-1]))
         values: dict[int, dict[str, int]] = {number: {} for number in numbers}
-        for cell in self._read([fy.P4RegisterEntry(name, index=n) for name in names for n in numbers]):
+        for cell in self._read([fy.P4RegisterEntry(name, index=n) for n in numbers for name in names]):
             values[cell.index][cell.register_id] = cell.data
         try:
             return {number: PortCredits.from_registers(number, some) for number, some in values.items()}

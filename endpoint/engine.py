@@ -32,6 +32,8 @@ from endpoint.waiters import Waiters
 
 _BATCH: Final = 32
 """Frames taken from one port, or sent by one caller, before the others get their turn."""
+_OVERSLEPT_S: Final = 0.005
+"""Time overslept that a GPU with a service time makes up for."""
 _TICK_S: Final = 0.02
 """Longest sleep: how late a time-out may be noticed."""
 _LSU: Final = int(Next.LSU)
@@ -59,12 +61,16 @@ class Engine:
         links: Mapping[int, LinkLayer],
         target: Target,
         counters: Counter[str],
+        service_s: float = 0.0,
     ) -> None:
         self._id = gpu_id
         self._ports = dict(ports)
         self._links = dict(links)
         self._target = target
         self._counters = counters
+        self._service_s = service_s
+        self._free_at = 0.0
+        self._batch = 1 if service_s else _BATCH
         self.callers = threading.Lock()
         self.lock = threading.Lock()
         self._room = Waiters()
@@ -214,7 +220,7 @@ class Engine:
             if not port.backlogged:
                 self._epoll.modify(descriptor, select.EPOLLIN)
         more = True
-        for _ in range(_BATCH):
+        for _ in range(self._batch):
             frame = port.receive()
             if frame is None:
                 more = False
@@ -254,11 +260,19 @@ class Engine:
             return self._drop("reserved_vc")
         if lsu.opcode < _FIRST_RESPONSE:
             self._last_request = time.monotonic()
+            if self._service_s:
+                self._work(self._last_request)
             return self._target.handle(lsu)
         if lsu.opcode not in _RESPONSES:
             return self._drop("unknown_opcode")
         self._initiator.handle(time.monotonic(), lsu)
         return None
+
+    def _work(self, now: float) -> None:
+        """Take the time that a request takes; time overslept is made up for, so that the rate is right on average."""
+        self._free_at = max(self._free_at, now - _OVERSLEPT_S) + self._service_s
+        if self._free_at > now:
+            time.sleep(self._free_at - now)
 
     def _drop(self, reason: str) -> bytes | None:
         self._counters[f"drop_{reason}"] += 1

@@ -98,7 +98,7 @@ class Gpu:
                 for plane, port in self._ports.items()
             }
             target = Target(gpu_id, self._memory, self._counters)
-            self._engine = Engine(gpu_id, self._ports, self._links, target, self._counters)
+            self._engine = Engine(gpu_id, self._ports, self._links, target, self._counters, options.service_s)
             self._barrier = Barrier(
                 gpu_id,
                 self._ranks,

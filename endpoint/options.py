@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from codec.constants import REQUEST_WINDOW
 from endpoint.errors import ConfigurationError
+
+MAX_SERVICE_S: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,10 @@ class EndpointOptions:
     linger_s: float = 0.05
     """On close, requests are still answered until none has come for this long: the last answer may have been lost."""
 
+    service_s: float = 0.0
+    """Seconds that the GPU takes over each request; what has come meanwhile waits in the receive buffer. Plays a GPU
+    that drains slowly. 0: as fast as it can."""
+
     def __post_init__(self) -> None:
         if not 1 <= self.window < REQUEST_WINDOW:
             raise ConfigurationError(f"window = {self.window} is out of range, 1 to {REQUEST_WINDOW - 1}")
@@ -46,3 +53,7 @@ class EndpointOptions:
             raise ConfigurationError("0 < min_rto_s <= first_rto_s <= max_rto_s does not hold")
         if self.timeout_s <= 0 or self.linger_s < 0 or self.receive_buffer < 1:
             raise ConfigurationError("timeout_s and receive_buffer must be above 0, linger_s at least 0")
+        if not 0 <= self.service_s <= MAX_SERVICE_S:
+            raise ConfigurationError(
+                f"service_s = {self.service_s:g} is out of range, 0 to {MAX_SERVICE_S:g}: a link would seem silent"
+            )

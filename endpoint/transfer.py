@@ -49,6 +49,11 @@ class Transfer(Generic[T]):
         """Seconds from the first request's start to the last one's end, of a transfer that is done."""
         return self._ended - self._started
 
+    @property
+    def ended_at(self) -> float:
+        """When the last request of a transfer that is done ended, on the monotonic clock."""
+        return self._ended
+
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait and return the error that the transfer failed with, or None. Raises TimeoutError when it is not done."""
         if not self.wait(timeout):

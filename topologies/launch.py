@@ -22,14 +22,17 @@ from rich.markup import escape
 
 from codec.fabric import FabricError
 from controller.runstate import STATE_FILE, RunState
+from topologies import comparison
+from topologies.describe import describe
 from topologies.errors import LaunchError
 from topologies.namespace import run_isolated
 from topologies.nodes import last_lines
 from topologies.options import DEFAULT_SCENARIO, Options, check, parse
+from topologies.plot import PLOT_FILE, plot_credits
 from topologies.progress import Progress
 from topologies.prompt import FabricPrompt
 from topologies.ranks import Phase, script_phase, traffic_phase
-from topologies.session import FabricSession, Interrupted, interruptible
+from topologies.session import FabricSession, Interrupted, LinkSetting, interruptible
 from topologies.summary import PhaseResult, Summary, print_summary, summarise
 from topologies.topos import parse_topo
 
@@ -60,7 +63,7 @@ def _inside(options: Options, console: Console) -> int:
     try:
         with interruptible():
             progress.say(f"[bold]EthLink fabric[/bold]  {escape(options.topo)}  on {options.target}")
-            with FabricSession(options, progress) as session:
+            with FabricSession(options, progress, _setting(options)) as session:
                 summary = _run_scenario(session, options, console)
                 if options.prompt:
                     _prompt(session, options, console)
@@ -85,8 +88,22 @@ def phases_of(options: Options) -> list[Phase]:
     return [traffic_phase(options.scenario, options.traffic)]
 
 
+def _setting(options: Options) -> LinkSetting:
+    """Return how the links are to be at first."""
+    if not options.compares:
+        return LinkSetting()
+    fabric = describe(parse_topo(options.topo), options.topo)
+    comparison.check(options.scenario, fabric)
+    return comparison.setting_of(options.scenario, fabric, credits=False)
+
+
 def _run_scenario(session: FabricSession, options: Options, console: Console) -> Summary:
-    results = [_run_phase(session, phase) for phase in phases_of(options)]
+    compared = None
+    if options.compares:
+        compared = comparison.run(session, options.scenario, options.traffic)
+        results = compared.phases
+    else:
+        results = [_run_phase(session, phase) for phase in phases_of(options)]
     summary = summarise(
         scenario=options.title,
         topology=options.topo,
@@ -95,10 +112,15 @@ def _run_scenario(session: FabricSession, options: Options, console: Console) ->
         phases=results,
         counters=session.counters(),
     )
+    if compared is not None:
+        summary.compare(compared)
+        plot_credits(options.run_dir / PLOT_FILE, options.title, compared)
     summary.save(options.run_dir / "summary.json")
     print_summary(console, summary, session.fabric)
     for result in results:
         _print_failures(console, result)
+    if compared is not None:
+        console.print(f"[dim]plot: {options.run_dir / PLOT_FILE}[/dim]", soft_wrap=True)
     console.print(f"[dim]summary.json and logs: {options.run_dir}[/dim]", soft_wrap=True)
     return summary
 

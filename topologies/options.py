@@ -13,7 +13,11 @@ from typing import Final
 from topologies.errors import LaunchError
 from topologies.nodes import DEFAULT_RUN_DIR, REPOSITORY
 
-SCENARIOS: Final = ("ping", "random", "all-to-all", "incast", "permutation")
+PATTERNS: Final = ("ping", "random", "all-to-all", "incast", "permutation")
+"""Patterns of the traffic command: one phase on links of one kind."""
+COMPARISONS: Final = ("incast", "all-to-all", "hotspot", "slow-drain")
+"""Scenarios that run with credits and without, side by side; two of them are patterns too."""
+SCENARIOS: Final = (*PATTERNS, *(name for name in COMPARISONS if name not in PATTERNS))
 DEFAULT_SCENARIO: Final = "default"
 TARGETS: Final = ("p4switch", "bmv2")
 LINKS: Final = ("open", "managed")
@@ -30,7 +34,8 @@ class Options:
     """What to run.
 
     `topo` is written as for `mn --topo`. `scenario` is a traffic pattern or "default"; with a `script`, that runs on
-    every GPU instead. `count`, `size`, `window`, `seed` and `duration` are passed to the traffic command where given.
+    every GPU instead. `links` is "open" or "managed"; left empty, the scenario decides (see
+    `compares`). `count`, `size`, `window`, `seed` and `duration` are passed to the traffic command where given.
     `prompt` asks for the Mininet prompt after the scenario. `started` is when the user asked for it (Unix time, s).
     """
 
@@ -38,7 +43,7 @@ class Options:
     scenario: str = DEFAULT_SCENARIO
     script: Path | None = None
     target: str = "p4switch"
-    links: str = "open"
+    links: str = ""
     program: Path = REPOSITORY / "p4src" / "ethlink.p4"
     run_dir: Path = DEFAULT_RUN_DIR
     pcap: bool = False
@@ -46,6 +51,18 @@ class Options:
     traffic: tuple[str, ...] = ()
     timeout_s: float = 300.0
     started: float = 0.0
+
+    @property
+    def compares(self) -> bool:
+        """Whether the scenario runs with credits and without, as it does unless it is a pattern and LINKS is given."""
+        if self.script is not None or self.scenario not in COMPARISONS:
+            return False
+        return not self.links or self.scenario not in PATTERNS
+
+    @property
+    def link_mode(self) -> str:
+        """What the links are: open or managed."""
+        return self.links or ("managed" if self.compares else "open")
 
     @property
     def title(self) -> str:
@@ -66,8 +83,9 @@ def parse(argv: list[str] | None = None) -> Options:
     )
     parser.add_argument("--target", default=env("P4_TARGET") or Options.target, help=" or ".join(TARGETS))
     parser.add_argument(
-        "--links", default=env("LINKS") or Options.links, help="open, or managed: brought up, with credits"
-    )
+        "--links", default=env("LINKS") or Options.links,
+        help="open, or managed: brought up, with credits (default: open, or what the scenario compares)",
+    )  # fmt: skip
     parser.add_argument("--program", type=Path, default=Options.program, help="the switch program (p4src/ethlink.p4)")
     parser.add_argument("--run-dir", type=Path, default=env("RUN_DIR") or DEFAULT_RUN_DIR, help="logs and results")
     parser.add_argument(
@@ -110,13 +128,25 @@ def check(options: Options) -> None:
         raise LaunchError("A fabric needs root, for network namespaces and raw sockets.", "Try: sudo make run")
     if options.target not in TARGETS:
         raise LaunchError(f"P4_TARGET={options.target}: there is no such target.", f"Choose {' or '.join(TARGETS)}.")
-    if options.links not in LINKS:
+    if options.links not in ("", *LINKS):
         raise LaunchError(f"LINKS={options.links}: there are no such links.", f"Choose {' or '.join(LINKS)}.")
     if options.script is not None and not options.script.is_file():
         raise LaunchError(f"SCRIPT={options.script}: no such file.")
     if options.scenario not in (*SCENARIOS, DEFAULT_SCENARIO):
         raise LaunchError(
             f"SCENARIO={options.scenario}: there is no such scenario.", f"Choose one of {', '.join(SCENARIOS)}."
+        )
+    if options.links == "open" and options.compares:
+        raise LaunchError(
+            f"SCENARIO={options.scenario} compares links with credits and without; LINKS={options.links} has no place.",
+            "Leave LINKS unset.",
+        )
+    if options.compares and {"--count", "--size"} & set(options.traffic):
+        raise LaunchError(
+            f"SCENARIO={options.scenario} compares for a time, and frames of one size: no --count, no --size.",
+            "Give --duration, --window or --seed; or choose LINKS=open or LINKS=managed for the plain pattern."
+            if options.scenario in PATTERNS
+            else "Give --duration, --window or --seed.",
         )
     if not options.program.is_file():
         raise LaunchError(f"{options.program}: no such switch program.")

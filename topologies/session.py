@@ -12,7 +12,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TextIO
@@ -20,6 +20,10 @@ from typing import Final, Self, TextIO
 import mininet.log
 from mininet.net import Mininet
 
+from codec.fabric import Fabric, SwitchNode
+from codec.profile import LinkProfile
+from controller.credits import PortCredits
+from controller.probing import ProbeFiles
 from controller.reader import PortCounters, ReadError, SwitchReader
 from controller.status import ControllerStatus, State
 from topologies.describe import describe
@@ -30,6 +34,7 @@ from topologies.nodes import (
     FabricLink,
     FabricSwitch,
     GpuHost,
+    PortQueue,
     last_lines,
     project_python,
 )
@@ -52,13 +57,34 @@ class Artefacts:
     config: Path
 
 
+@dataclass(frozen=True)
+class LinkSetting:
+    """By which profile managed links are run, and which ports are slowed down.
+
+    `slow` is every switch port to one of these GPUs, each with a queue of its own.
+    """
+
+    profile: LinkProfile = field(default_factory=LinkProfile)
+    slow: frozenset[str] = frozenset()
+    queue: PortQueue | None = None
+
+    def queues_of(self, switch: SwitchNode) -> dict[int, PortQueue]:
+        """Return the ports of a switch that are slowed down, each with its queue."""
+        if self.queue is None:
+            return {}
+        return {port.port: self.queue for port in switch.ports if port.peer in self.slow}
+
+
+AS_THEY_ARE: Final = LinkSetting()
+
+
 class FabricSession:
     """A running fabric. Must be entered in namespaces of its own (`topologies.namespace`).
 
     Raises LaunchError, with the end of the log concerned, when a part does not come up.
     """
 
-    def __init__(self, options: Options, progress: Progress) -> None:
+    def __init__(self, options: Options, progress: Progress, setting: LinkSetting = AS_THEY_ARE) -> None:
         self.options = options
         self.progress = progress
         self.run_dir = options.run_dir
@@ -66,9 +92,8 @@ class FabricSession:
         self.status_path = self.run_dir / "controller.json"
         self.logs = self.run_dir / "logs"
         self.topo = parse_topo(options.topo)
-        self.fabric = describe(
-            self.topo, options.topo.partition(",")[0], lambda name: self.logs / f"{name}.log", options.links
-        )
+        self.setting = setting
+        self.fabric = self._description()
         self.net: Mininet | None = None
         self.ranks: RankRunner | None = None
         self._controller: subprocess.Popen[bytes] | None = None
@@ -106,6 +131,19 @@ class FabricSession:
                     read[node.name] = reader.counters()
                 except ReadError as error:
                     self.progress.warn(str(error))
+        return read
+
+    def credits(self) -> dict[str, dict[int, PortCredits]]:
+        """Return the credits of every switch's managed ports, from registers or, on BMv2, from the controller's probes.
+
+        Raises ReadError and NoAnswers.
+        """
+        if self.options.target == "bmv2":
+            return ProbeFiles(self.run_dir).read()
+        read = {}
+        for node in self.fabric.switches:
+            with SwitchReader(node) as reader:
+                read[node.name] = reader.credits()
         return read
 
     def wait_programmed(self, timeout_s: float = PROGRAM_TIMEOUT_S) -> ControllerStatus:
@@ -164,6 +202,34 @@ class FabricSession:
                 self._controller_fault(f"The controller has not programmed {name} again.")
             time.sleep(0.01)
 
+    def reconfigure(self, setting: LinkSetting) -> None:
+        """Start all switches and the controller anew with another setting of the links; the cables stay."""
+        self.stop_controller()
+        self.setting = setting
+        self.fabric = self._description()
+        self.fabric.save(self.fabric_path)
+        for switch in self.switches.values():
+            switch.stop_process()
+        self.status_path.unlink(missing_ok=True)
+        self._start_switches()
+        self.wait_programmed()
+
+    def _description(self) -> Fabric:
+        name = self.options.topo.partition(",")[0]
+        return describe(
+            self.topo, name, lambda switch: self.logs / f"{switch}.log", self.options.link_mode, self.setting.profile
+        )
+
+    def _start_switches(self) -> None:
+        """Start all switches and the controller, and wait until the switches serve."""
+        nodes = list(self.switches.values())
+        for node in nodes:
+            node.queues = self.setting.queues_of(self.fabric.switch(node.name))
+            node.start()
+        self.start_controller()
+        for node in nodes:
+            node.wait_ready()
+
     def start_controller(self) -> None:
         """Start the controller's process."""
         artefacts = _artefacts(self.options)
@@ -195,13 +261,9 @@ class FabricSession:
             self._await_compiler(compiling)
             step.done(f"{_shown(self.options.program)} compiled for {self.options.target}")
         with self.progress.step("switches") as step:
-            nodes = list(self.switches.values())
-            for node in nodes:
-                node.start()
-            self.start_controller()
-            for node in nodes:
-                node.wait_ready()
-            names = " ".join(node.name for node in nodes[:8]) + (" ..." if len(nodes) > 8 else "")
+            self._start_switches()
+            nodes = list(self.switches)
+            names = " ".join(nodes[:8]) + (" ..." if len(nodes) > 8 else "")
             step.done(f"P4Runtime on {names}")
         with self.progress.step("controller") as step:
             status = self.wait_programmed()
@@ -226,7 +288,11 @@ class FabricSession:
             host=GpuHost,
             link=FabricLink,
             switch=lambda name, **params: SWITCHES[self.options.target](
-                name, run_dir=self.run_dir, pcap=self.options.pcap, managed=self.options.links == "managed", **params
+                name,
+                run_dir=self.run_dir,
+                pcap=self.options.pcap,
+                managed=self.options.link_mode == "managed",
+                **params,
             ),
             controller=None,
             build=False,

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -18,6 +18,9 @@ from controller.reader import PortCounters
 from topologies.errors import LaunchError
 from topologies.progress import count
 from topologies.ranks import Phase, RankResult
+
+if TYPE_CHECKING:
+    from topologies.comparison import Compared
 
 TOTALS = ("transactions", "bytes_verified", "bytes_wrong", "frames_lost", "frames_retransmitted")
 
@@ -46,6 +49,16 @@ class Summary:
     def ok(self) -> bool:
         """Tell whether the run did what it was to do."""
         return bool(self.data["ok"])
+
+    def compare(self, compared: Compared) -> None:
+        """Add both sides of a comparison; it is their shortfalls that decide whether the run did what it was to do.
+
+        `frames_lost` becomes that of the side with credits, where nothing may be lost.
+        """
+        self.data["credits_on"], self.data["credits_off"] = compared.on.to_json(), compared.off.to_json()
+        self.data["frames_lost"] = compared.on.frames_lost
+        self.data["failures"] = compared.failures
+        self.data["ok"] = bool(self.data["ok"]) and not compared.failures
 
     def save(self, path: Path) -> None:
         """Write summary.json. Raises LaunchError when the disk does not take it."""
@@ -93,7 +106,7 @@ def summarise(
                     "name": result.phase.name,
                     "ok": result.ok,
                     "duration_s": round(result.duration_s, 3),
-                    "gpus": {rank.gpu: {"status": rank.status, **rank.report} for rank in result.ranks},
+                    "gpus": {rank.gpu: {"status": rank.status, **_shown(rank.report)} for rank in result.ranks},
                 }
                 for result in phases
             ],
@@ -108,6 +121,8 @@ def print_summary(console: Console, summary: Summary, fabric: Fabric) -> None:
     """Print the tables and the verdict."""
     data = summary.data
     for phase in data["phases"]:
+        if any(rank.get("flows") for rank in phase["gpus"].values()) and phase["ok"]:
+            continue  # the comparison has their figures
         if any(rank.get("transactions") is not None for rank in phase["gpus"].values()):
             console.print(_phase_table(phase))
             continue
@@ -117,6 +132,10 @@ def print_summary(console: Console, summary: Summary, fabric: Fabric) -> None:
         )
     if data["switches"]:
         console.print(_switch_table(data["switches"], fabric))
+    if "credits_on" in data:
+        console.print(_comparison_table(data["credits_on"], data["credits_off"]))
+        for line in data["failures"]:
+            console.print(f"[red]falls short:[/red] {line}")
     parts = [f"{data['scenario']}, {data['duration_s']:.1f} s"]
     if data["transactions"]:
         parts += [
@@ -127,6 +146,29 @@ def print_summary(console: Console, summary: Summary, fabric: Fabric) -> None:
     console.print(f"\n{verdict}: {', '.join(parts)}", soft_wrap=True)
     if data["first_verified_s"] is not None:
         console.print(f"First byte verified {data['first_verified_s']:.1f} s after the start.")
+
+
+def _comparison_table(on: Mapping[str, Any], off: Mapping[str, Any]) -> Table:
+    table = Table(title="\nwith credits and without", title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    table.add_column("")
+    table.add_column("credits on", justify="right")
+    table.add_column("credits off", justify="right")
+    rows: list[tuple[str, str, str]] = [
+        ("frames lost", "frames_lost", ",.0f"),
+        ("  sent again", "frames_retransmitted", ",.0f"),
+        ("requests/s", "requests_per_s", ",.0f"),
+        ("goodput, of what the slowest can carry", "goodput_ratio", ".1%"),
+        ("  control frames take, of all it carries", "control_share", ".1%"),
+        ("fairness (Jain)", "jain", ".4f"),
+        ("latency p50, µs", "latency_us_p50", ",.0f"),
+        ("latency p99, µs", "latency_us_p99", ",.0f"),
+        ("greatest buffer use", "buffer_peak_ratio", ".0%"),
+        ("neighbours keep, of their rate", "neighbours_ratio", ".1%"),
+    ]
+    for title, key, style in rows:
+        if on[key] is not None:
+            table.add_row(title, format(on[key], style), format(off[key], style))
+    return table
 
 
 def _phase_table(phase: Mapping[str, Any]) -> Table:
@@ -173,6 +215,11 @@ def _switch_table(switches: Mapping[str, Mapping[str, Mapping[str, Any]]], fabri
         reasons = ", ".join(f"{reason} {count:,}" for reason, count in drops.most_common())
         table.add_row(node.name, *(f"{value:,}" for value in sums), reasons or "0")
     return table
+
+
+def _shown(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a rank's report without what is only there to be added up."""
+    return {name: value for name, value in report.items() if name != "latency_counts"}
 
 
 def _number(value: Any) -> str:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from endpoint.environment import GPU_VARIABLE
 from endpoint.errors import ConfigurationError, EndpointError, PortError
 from endpoint.gpu import Gpu
 from endpoint.options import EndpointOptions
-from endpoint.traffic import patterns
+from endpoint.traffic import patterns, streams
 from endpoint.traffic.patterns import Parameters, Pattern, Run
 from endpoint.traffic.progress import Progress
 from endpoint.traffic.report import Report
@@ -25,6 +27,8 @@ EXIT_INTERRUPTED: Final = 130
 END_S: Final = 600.0
 """How long a rank that has done waits for the others: in a ping, all but one have nothing else to do."""
 MAX_SIZE: Final = 1 << 20
+RING_FRAME_BYTES: Final = 1300
+"""What the kernel charges a receive buffer for a small frame, as measured."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,7 @@ CHOICES: Final[dict[str, Choice]] = {
     "all-to-all": Choice(patterns.all_to_all, count=2000, size=1024, window=64),
     "incast": Choice(patterns.incast, count=2000, size=1024, window=64),
     "permutation": Choice(patterns.permutation, count=2000, size=1024, window=64),
+    "stream": Choice(streams.stream, count=1, size=256, window=128),
 }
 
 
@@ -60,10 +65,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         window=given.window or choice.window,
         seed=given.seed,
         duration_s=given.duration,
+        flows=given.flows,
+        rate=given.rate,
+        warm_up_s=given.warm_up,
     )
     json_path: Path | None = given.json
     try:
-        gpu = Gpu.from_environment(options=EndpointOptions(window=parameters.window, timeout_s=given.timeout))
+        gpu = Gpu.from_environment(options=_options(given, parameters))
     except (ConfigurationError, PortError) as error:
         print(f"endpoint: {error}", file=sys.stderr)
         return EXIT_USAGE
@@ -83,6 +91,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if json_path is None or not report.ok:
         print(report, file=sys.stdout if report.ok else sys.stderr)
     return status
+
+
+def _options(given: argparse.Namespace, parameters: Parameters) -> EndpointOptions:
+    options = EndpointOptions(window=parameters.window, timeout_s=given.timeout)
+    if given.pattern == "stream":
+        # A full window behind a slow link takes long; sent again too early it would only be longer.
+        options = dataclasses.replace(options, first_rto_s=1.0, min_rto_s=1.0)
+    if given.ring is not None:
+        options = dataclasses.replace(options, receive_buffer=given.ring * RING_FRAME_BYTES)
+    if given.slow_gpu is not None and os.environ.get(GPU_VARIABLE) == str(given.slow_gpu):
+        options = dataclasses.replace(options, service_s=given.service_us / 1e6)
+    return options
 
 
 def _run(pattern: Pattern, gpu: Gpu, parameters: Parameters, report: Report) -> int:
@@ -122,6 +142,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--timeout", type=_seconds, default=10.0, metavar="S", help="seconds until an access fails (10)"
     )
+    stream = parser.add_argument_group("streams", "who sends to whom without a pause, and who is slow")
+    stream.add_argument("--flows", choices=streams.FLOWS, default="incast", help="who sends to whom (incast)")
+    stream.add_argument(
+        "--rate", type=_seconds, default=100.0, metavar="R", help="accesses per second of a paced flow (100)"
+    )
+    stream.add_argument("--warm-up", type=_seconds, default=0.5, metavar="S", help="seconds that do not count (0.5)")
+    stream.add_argument("--slow-gpu", type=_whole(0, 0xEFF), metavar="ID", help="this GPU takes its time")
+    stream.add_argument(
+        "--service-us", type=_whole(1, 10_000), default=500, metavar="N", help="so long over each request (500)"
+    )
+    stream.add_argument("--ring", type=_whole(64, 1 << 16), metavar="N", help="small frames that a port keeps")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there")
     return parser
 

@@ -30,7 +30,7 @@ class Parameters:
     """What a pattern is to do: `count` accesses per rank, or as many as fit in `duration_s`; `size` bytes each at most.
 
     `window` is the number of accesses that a rank has under way (per destination, in an exchange). Equal seeds give
-    equal traffic.
+    equal traffic. `flows`, `rate` (accesses per second of a paced flow) and `warm_up_s` are those of streams.
     """
 
     count: int
@@ -38,6 +38,9 @@ class Parameters:
     window: int
     seed: int
     duration_s: float | None = None
+    flows: str = "incast"
+    rate: float = 100.0
+    warm_up_s: float = 0.0
 
     @property
     def total(self) -> float:

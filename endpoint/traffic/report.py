@@ -21,7 +21,8 @@ class Report:
     `transactions` counts accesses that succeeded; `bytes_moved` what they carried; `bytes_verified` and `bytes_wrong`
     what was compared with what it must be; `frames_lost` requests that were given up; `frames_retransmitted` requests
     that were sent again. `first_verified_at` is in seconds of Unix time. `per_peer` holds latencies per peer where
-    they are taken so. `ok` is true only when everything was done and no byte was wrong.
+    they are taken so. Streams report per destination: `flows` what completed in the time that counts, `latency_counts`
+    how many accesses took how many microseconds. `ok` is true only when everything was done and no byte was wrong.
     """
 
     pattern: str
@@ -44,7 +45,9 @@ class Report:
     first_verified_at: float | None = None
     wrong: list[str] = field(default_factory=list)
     per_peer: dict[str, dict[str, float]] = field(default_factory=dict)
-    parameters: dict[str, float | int | None] = field(default_factory=dict)
+    flows: dict[str, dict[str, float | int | bool]] = field(default_factory=dict)
+    latency_counts: dict[str, dict[str, int]] = field(default_factory=dict)
+    parameters: dict[str, float | int | str | None] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
     ports: dict[str, dict[str, int]] = field(default_factory=dict)
 

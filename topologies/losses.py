@@ -1,0 +1,134 @@
+"""Count what a fabric lost, from what entered its cables and what was counted in and out.
+
+Every DATA frame that a switch took in must have left it, be held in it, or have been dropped under a name. What is
+missing overflowed a queue, which BMv2 counts nowhere. What arrived on a port's interface and is not in the
+switch's own count overflowed its receive ring.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+from codec.fabric import Fabric
+from controller.credits import INIT_COUNTERS, UPDATE_COUNTERS
+from controller.reader import PortCounters
+from topologies.ranks import RankResult
+from topologies.session import FabricSession
+
+_READINGS: Final = 10
+_NET_DEV: Final = Path("/proc/net/dev")
+_CONTROL_RX: Final = tuple(name for name in (*UPDATE_COUNTERS, *INIT_COUNTERS) if "_rx" in name)
+_CONTROL_TX: Final = tuple(name for name in (*UPDATE_COUNTERS, *INIT_COUNTERS) if "_tx" in name)
+_ENDPOINT_QUEUES: Final = ("tx_dropped_backlog", "tx_dropped_held", "tx_dropped_error", "rx_dropped_full")
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Frames lost: in switches' queues, in switches' receive rings, in endpoints' buffers; requests given up.
+
+    `over_limit` counts frames that a receiver refused because its sender had no credit for them.
+    """
+
+    switch_queues: int = 0
+    switch_rings: int = 0
+    endpoint_buffers: int = 0
+    over_limit: int = 0
+    given_up: int = 0
+
+    @property
+    def for_want_of_room(self) -> int:
+        """Frames that a full queue, ring or buffer dropped."""
+        return self.switch_queues + self.switch_rings + self.endpoint_buffers + self.over_limit
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.for_want_of_room + self.given_up
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The counters of all switches, the frames that have come in on their interfaces, and what they hold."""
+
+    at: float
+    counters: Mapping[str, Mapping[int, PortCounters]]
+    arrived: Mapping[str, int]
+    held: Mapping[str, int]
+
+    @classmethod
+    def take(cls, session: FabricSession) -> Self:
+        """Read it all, until two readings agree on the DATA frames: a control frame may pass between two counters."""
+        before: object = None
+        credits = session.credits()
+        held = {name: sum(sum(port.held_frames) for port in ports.values()) for name, ports in credits.items()}
+        for _ in range(_READINGS):
+            counters = session.counters()
+            inside = {name: [_in_and_out(port) for port in ports.values()] for name, ports in counters.items()}
+            if inside == before:
+                break
+            before = inside
+        return cls(time.monotonic(), counters, arrived_frames(_NET_DEV.read_text()), held)
+
+
+def arrived_frames(net_dev: str) -> dict[str, int]:
+    """Return the frames received per interface, from the text of /proc/net/dev, which is the process's namespace's."""
+    lines = (line.partition(":") for line in net_dev.splitlines() if ":" in line)
+    return {name.strip(): int(values.split()[1]) for name, _, values in lines}
+
+
+def losses(fabric: Fabric, before: Snapshot, after: Snapshot, ranks: Sequence[RankResult]) -> Losses:
+    """Return what was lost between two snapshots at which nothing was under way, and what the ranks report."""
+    queues = rings = over_limit = 0
+    for node in fabric.switches:
+        missing = before.held.get(node.name, 0) - after.held.get(node.name, 0)
+        for port in node.ports:
+            old, new = before.counters[node.name][port.port], after.counters[node.name][port.port]
+            arrived = after.arrived.get(port.iface, 0) - before.arrived.get(port.iface, 0)
+            rings += max(0, arrived - (new.rx_frames - old.rx_frames))
+            missing += _data_in(new) - _data_in(old) - (_data_out(new) - _data_out(old))
+            over_limit += new.drops.get("over_limit", 0) - old.drops.get("over_limit", 0)
+        queues += max(0, missing)
+    reports = [rank.report for rank in ranks]
+    return Losses(
+        switch_queues=queues,
+        switch_rings=rings,
+        endpoint_buffers=sum(_dropped(report) for report in reports),
+        over_limit=over_limit + sum(_port_sum(report, ("drop_over_limit",)) for report in reports),
+        given_up=sum(int(report.get("frames_lost", 0)) for report in reports),
+    )
+
+
+def frames_inside(ports: Iterable[PortCounters]) -> int:
+    """Return the DATA frames that came into a switch and have not left it: those it holds and those it lost."""
+    return sum(_data_in(port) - _data_out(port) for port in ports)
+
+
+def control_frames(port: PortCounters) -> int:
+    """Return the control frames that a switch has sent on a port."""
+    return sum(port.link.get(name, 0) for name in _CONTROL_TX)
+
+
+def _in_and_out(port: PortCounters) -> tuple[int, int]:
+    return _data_in(port), _data_out(port)
+
+
+def _data_in(port: PortCounters) -> int:
+    """DATA frames that came in and were not refused under a name."""
+    return port.rx_frames - sum(port.link.get(name, 0) for name in _CONTROL_RX) - sum(port.drops.values())
+
+
+def _data_out(port: PortCounters) -> int:
+    """DATA frames that left, or were dropped under a name on the way out."""
+    return port.tx_frames - control_frames(port) + port.link.get("stale_session", 0)
+
+
+def _dropped(report: Mapping[str, Any]) -> int:
+    return _port_sum(report, _ENDPOINT_QUEUES)
+
+
+def _port_sum(report: Mapping[str, Any], names: Sequence[str]) -> int:
+    return sum(int(port.get(name, 0)) for port in report.get("ports", {}).values() for name in names)

@@ -1,0 +1,76 @@
+"""Draw what credits and buffers did over time, with credits and without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from controller.credits import PortCredits
+    from topologies.comparison import Compared
+    from topologies.monitor import Sample
+
+PLOT_FILE: Final = "credits.png"
+_REQUESTS: Final = 0
+"""The virtual channel that is drawn: requests are what piles up."""
+_LINES_SHOWN: Final = 10
+
+
+def plot_credits(path: Path, title: str, compared: Compared) -> None:
+    """Write a PNG: credits in use per port, what the switches' own buffers hold, and frames in less frames out."""
+    # Loaded here alone: most runs draw nothing, and it takes half a second.
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, (sent, kept, inside) = plt.subplots(3, 1, sharex=True, figsize=(9, 9), layout="constrained")
+    figure.suptitle(f"{title}: requests (VC {_REQUESTS}), with credits and without")
+    on, off = compared.on.samples, compared.off.samples
+    _draw_sent(sent, on)
+    _draw_kept(kept, on)
+    for samples, label in ((on, "credits on: held"), (off, "credits off: queued, then lost")):
+        inside.plot([s.at_s for s in samples], [sum(s.inside.values()) for s in samples], label=label)
+    inside.set_title("frames that came into the switches and have not left them")
+    inside.set_ylabel("frames")
+    inside.set_xlabel("seconds")
+    inside.legend(loc="upper left")
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def _draw_sent(axes: Axes, samples: list[Sample]) -> None:
+    """Credits in use at the peers of the busiest ports."""
+    axes.set_title("credits on: the peers' buffers, as the switches see them (sender_credits_used)")
+    axes.set_ylabel("credits")
+    lines = _lines(samples, lambda port: port.sender_credits_used[_REQUESTS])
+    for label, points in lines:
+        axes.plot([s.at_s for s in samples], points, label=label)
+    limits = [p.sender_credit_limit[_REQUESTS] for s in samples for ports in s.credits.values() for p in ports.values()]
+    if limits:
+        axes.axhline(max(limits), linestyle="--", color="black", label="limit")
+    axes.legend(loc="upper right", fontsize="small")
+
+
+def _draw_kept(axes: Axes, samples: list[Sample]) -> None:
+    """What the switches' own buffers hold."""
+    axes.set_title("credits on: the switches' own buffers (receiver_credits_used)")
+    axes.set_ylabel("credits")
+    for label, points in _lines(samples, lambda port: port.receiver_credits_used[_REQUESTS]):
+        axes.plot([s.at_s for s in samples], points, label=label)
+    axes.legend(loc="upper right", fontsize="small")
+
+
+def _lines(samples: list[Sample], value: Callable[[PortCredits], int]) -> list[tuple[str, list[int]]]:
+    """Return the ports with the greatest values, each with its value in every sample (0 where it was not read)."""
+    ports = sorted({(switch, port) for s in samples for switch, some in s.credits.items() for port in some})
+    lines = []
+    for switch, port in ports:
+        points = [value(s.credits[switch][port]) if port in s.credits.get(switch, {}) else 0 for s in samples]
+        if any(points):
+            lines.append((f"{switch} port {port}", points))
+    lines.sort(key=lambda line: -sum(line[1]))
+    return lines[:_LINES_SHOWN]
