@@ -16,7 +16,7 @@ DROP_REASONS: Final = dict(
             "wrong_session", "poisoned", "unexpected_control", "unknown_version", "unknown_next", "unknown_opcode",
             "overlong", "reserved_vc", "forged_event", "spoofed_source", "unknown_source", "reserved_destination",
             "not_a_probe", "no_route", "other_tenant", "no_member", "bad_egress_port", "hop_expired",
-            "bad_init", "over_limit", "control_rate", "exceeds_limit",
+            "bad_init", "over_limit", "control_rate", "exceeds_limit", "no_room",
         ),
         start=1,
     )

@@ -86,6 +86,8 @@ control Admission(in headers_t hdr, inout metadata_t meta) {
                 }
             } else if (meta.session == 0) {
                 meta.verdict = REASON_LINK_NOT_UP;
+            } else if (hdr.oefh.vc != VC_CONTROL) {
+                meta.best_effort = 1;
             }
         }
     }

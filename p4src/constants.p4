@@ -150,6 +150,7 @@ const bit<8> HELD_FIELDS = 1;      // field lists, in metadata_t
 const bit<8> CLONE_FIELDS = 2;
 const bit<32> INGRESS_CLONE = 1;   // standard_metadata.instance_type
 const bit<8> WRONG_UPDATES_MAX = 3;
+const bit<32> BEST_EFFORT_MOST = 48; // frames of best-effort VCs in a managed port's queue
 const bit<32> EPOCH_MIN = 0x100; // so that a redraw may change the bits below without reaching 0
 
 // What the egress is to make of a frame; MAKE_NOTHING: it stays what it is.
@@ -205,6 +206,7 @@ const verdict_t REASON_BAD_INIT = 26;
 const verdict_t REASON_OVER_LIMIT = 27;
 const verdict_t REASON_CONTROL_RATE = 28;
 const verdict_t REASON_EXCEEDS_LIMIT = 29;
+const verdict_t REASON_NO_ROOM = 30;
 const verdict_t VERDICT_KEEPALIVE = 122; // a tick that goes to all managed ports
 const verdict_t VERDICT_HOLD = 123;      // waits for credit
 const verdict_t VERDICT_ANSWER = 124;    // leaves by meta.link_port, as what meta.make says

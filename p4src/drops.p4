@@ -35,6 +35,7 @@ control Drops(in metadata_t meta) {
     counter(PORTS, CounterType.packets) over_limit;
     counter(PORTS, CounterType.packets) control_rate;
     counter(PORTS, CounterType.packets) exceeds_limit;
+    counter(PORTS, CounterType.packets) no_room;
 
     apply {
         bit<32> port = (bit<32>)meta.link_port;
@@ -96,6 +97,8 @@ control Drops(in metadata_t meta) {
             control_rate.count(port);
         } else if (meta.verdict == REASON_EXCEEDS_LIMIT) {
             exceeds_limit.count(port);
+        } else if (meta.verdict == REASON_NO_ROOM) {
+            no_room.count(port);
         }
     }
 }

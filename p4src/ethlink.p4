@@ -27,11 +27,13 @@
 #include "hop_limit.p4"
 #include "admission.p4"
 #include "departures.p4"
+#include "queue_share.p4"
 #include "held_return.p4"
 #include "releases.p4"
 #include "drops.p4"
 #include "to_controller.p4"
 #include "probes.p4"
+#include "queue_exit.p4"
 #include "hold.p4"
 #include "keepalive.p4"
 #include "control_frames.p4"
@@ -53,6 +55,7 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
     HopLimit() hop_limit;
     Admission() admission;
     Departures() departures;
+    QueueShare() queue_share;
     HeldReturn() held_return;
     Releases() releases;
     Drops() drops;
@@ -77,6 +80,7 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
             egress_links.apply(meta);                       // does that port exist?
             hop_limit.apply(hdr, meta);                     // has it come too far?
             admission.apply(hdr, meta);                     // may it go now?
+            queue_share.apply(meta);                        // is there room for it in the queue?
             departures.apply(hdr, meta);                    // what does it take along?
         } else {
             held_return.apply(hdr, meta);                   // may it still go?
@@ -102,6 +106,7 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
 
 control EthlinkEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     counter(PORTS, CounterType.packets_and_bytes) port_tx;
+    QueueExit() queue_exit;
     Hold() hold;
     Keepalive() keepalive;
     ControlFrames() control_frames;
@@ -113,6 +118,7 @@ control EthlinkEgress(inout headers_t hdr, inout metadata_t meta, inout standard
         } else if (meta.make == MAKE_KEEPALIVE) {
             keepalive.apply(hdr, standard_metadata);  // back to the ingress as a notice for this port
         } else {
+            queue_exit.apply(meta, standard_metadata);              // its place in the queue is free
             if (standard_metadata.instance_type == INGRESS_CLONE) {
                 meta.make = meta.clone_make;
             }

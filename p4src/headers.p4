@@ -183,6 +183,7 @@ struct metadata_t {
     bit<1> routed;    // by address: each switch on the way takes one from the hop limit
     bit<1> congested; // many frames wait for the port
     session_t session; // of the link it leaves on
+    bit<1> best_effort; // and counted in its port's queue
     make_t make;
     bit<2> renew_crc; // it leaves on a link: the CRC covers what has been changed
     @field_list(CLONE_FIELDS)

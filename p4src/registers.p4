@@ -39,6 +39,11 @@ register<lanes_t>(PORTS) sender_credit_limit;
 register<lanes_t>(PORTS) sender_credits_used_watermark;
 register<bit<8>>(PORTS) wrong_updates; // in a row
 
+// Best-effort frames that have entered a port's queue and that have left it, ever; cyclic.
+register<bit<32>>(PORTS) best_effort_entered;
+register<bit<32>>(PORTS) best_effort_left; // the egress's
+register<ticks_t>(PORTS) best_effort_passed; // the egress's: when one last left
+
 // Frames that wait, by the port that they wait for.
 register<lanes_t>(PORTS) held_frames;
 register<bit<24>>(PORTS) held_frames_total;
