@@ -111,6 +111,7 @@ control FrameDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.llr_control);
         packet.emit(hdr.link_init);
         packet.emit(hdr.credit_update);
+        packet.emit(hdr.notice);
     }
 }
 
