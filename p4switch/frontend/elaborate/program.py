@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -268,6 +269,10 @@ class Elaborator(Parsers):
             self.fail(
                 param.loc, f"parameter '{param.name}' of '{decl.name}' must be a struct, found {kind}", PARAMS[block]
             )
+        if not kind.is_data:
+            bad = next(name for name, field in kind.fields.items() if not field.is_data)
+            hint = f"field '{bad}' has type {kind.fields[bad]}"
+            self.fail(param.loc, f"parameter '{param.name}' of '{decl.name}' has no values at run time", hint)
         known = self.roots.get(root)
         if kind.kind == "header_union":
             self.fail(
@@ -529,7 +534,7 @@ class Elaborator(Parsers):
         numbers = []
         for kind, text in found.tokens:
             if kind == "INT":
-                numbers.append(int(text, 0))
+                numbers.append(int(re.sub(r"^\d+[ws]", "", text), 0))
             elif kind == "ID":
                 operand = self.globals.find(text)
                 if isinstance(operand, Value) and operand.constant is not None:
