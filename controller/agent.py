@@ -76,6 +76,7 @@ class SwitchAgent:
             try:
                 async with self._switch():
                     await self._down.wait()
+                    log.warning("%s: the connection to %s is gone; waiting for it", self.node.name, self.node.grpc)
             except fy.P4ClientError as error:
                 if error.code != fy.GRPCStatusCode.UNAVAILABLE:
                     log.error("%s: %s", self.node.name, error)
@@ -121,7 +122,6 @@ class SwitchAgent:
         switch.create_task(self._log_packets(switch), background=True, name="packets")
 
     def _channel_down(self, _switch: fy.Switch) -> None:
-        log.warning("%s: the connection to %s is gone; waiting for it", self.node.name, self.node.grpc)
         self._down.set()
 
     def _set(self, **values: object) -> None:
