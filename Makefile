@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .PHONY: run test repl bench lint format clean distclean conformance help root
 
 PYTHON := .venv/bin/python
-PACKAGES := p4switch codec endpoint controller topologies bench ptf_tests
+PACKAGES := p4switch codec endpoint controller topologies bench ptf_tests tests
 
 # What `make run` takes; see `make help`.
 TOPO ?= planes,8,2
