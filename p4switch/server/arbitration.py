@@ -121,7 +121,7 @@ class Arbiter:
         """Return the role on behalf of whose primary a modifying request comes, or raise what 1.4 demands."""
         role = self._roles.get(name)
         if role is None:
-            known = status.choices(repr(known) for known in self._roles)
+            known = status.list_choices(repr(known) for known in self._roles)
             raise RequestError(
                 status.NOT_FOUND,
                 f"no client arbitrates for role '{name}' on device {self.device_id}; roles: {known}"

@@ -83,7 +83,7 @@ class Device:
             verified = pipelines.verify(request)  # compiles: not under the lock
         else:
             names = [name for name, value in Action.Action.items() if value]
-            raise RequestError(INVALID_ARGUMENT, f"action {request.action} is none of {status.choices(names)}")
+            raise RequestError(INVALID_ARGUMENT, f"action {request.action} is none of {status.list_choices(names)}")
         with self._lock:
             self._authorize_pipeline(request)  # another client may have become primary while this one compiled
             if request.action == Action.VERIFY:
