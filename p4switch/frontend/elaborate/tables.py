@@ -279,6 +279,8 @@ class Tables(KeyNames):
             return actions[table.action_names.index("NoAction")].action, (), False
         try:
             name, args = self.action_expression(given.value, refs, node.name)
+            if name not in table.action_names:
+                return "", (), given.is_const  # the action itself is in error
             if actions[table.action_names.index(name)].table_only:
                 self.fail(given.loc, f"action '{name}' is @tableonly and cannot be the default action")
             return actions[table.action_names.index(name)].action, args, given.is_const
