@@ -24,6 +24,7 @@ from p4switch.dataplane import (
     SwitchOptions,
     SystemFailure,
     TableEntry,
+    WrongState,
 )
 
 from .conftest import (
@@ -343,6 +344,25 @@ def test_a_capture_on_a_full_disk_ends_and_traffic_goes_on(
         assert "port1_in.pcap ends here: No space left on device" in capfd.readouterr().err
     finally:
         subprocess.run(["umount", tmp_path], check=True)
+
+
+def test_a_stopped_switch_can_start_again(wires: tuple[FarEnd, FarEnd], running: DataPlane) -> None:
+    one, two = wires
+    with pytest.raises(WrongState, match="runs already"):
+        running.start()
+    entry = TableEntry(EXACT_WIDE, (FieldMatch(1), FieldMatch(2)), 0, DROP_ACTION)
+    running.table_insert(entry)
+    running.stop()
+    running.stop()
+    one.send(frame(payload=b"lost"))
+    assert two.receive(0.1) is None
+    assert running.table_entries(EXACT_WIDE) == [entry]
+    running.add_port(1, "rt-p1")
+    running.add_port(2, "rt-p2")
+    running.start()
+    one.send(frame(payload=b"carried"))
+    data = two.receive()
+    assert data is not None and data[16:] == b"carried"
 
 
 def test_captures(wires: tuple[FarEnd, FarEnd], verbs: Path, tmp_path: Path) -> None:
