@@ -125,10 +125,10 @@ def _print_failures(console: Console, result: PhaseResult) -> None:
 
 
 def _prompt(session: FabricSession, options: Options, console: Console) -> None:
+    commands = ("scenario all-to-all", "counters", "restart s1", "g1 python my.py", "help")
     console.print(
-        "\nThe fabric stays up. Try: [bold]scenario all-to-all[/bold], [bold]counters[/bold], "
-        "[bold]restart s1[/bold], [bold]help[/bold]; in a second terminal: [bold]make repl[/bold]. "
-        "[bold]exit[/bold] ends it."
+        f"\nThe fabric stays up. Try: {', '.join(f'[bold]{command}[/bold]' for command in commands)}; "
+        "in a second terminal: [bold]make repl[/bold]. [bold]exit[/bold] ends it."
     )
 
     def run_scenario(name: str, extra: list[str]) -> None:
@@ -142,6 +142,8 @@ def _prompt(session: FabricSession, options: Options, console: Console) -> None:
     # At the prompt Ctrl-C is Mininet's: it ends the line, or the command that a node runs.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     mininet.log.setLogLevel("info")
+    assert session.ranks is not None
+    session.ranks.prepare_shells()
     FabricPrompt(session, run_scenario)
 
 
