@@ -34,10 +34,13 @@ static void read_link(p4_switch *sw, const struct nlmsghdr *h)
 {
     const struct ifinfomsg *info = NLMSG_DATA(h);
     const char *name = "";
+    uint32_t mtu = 0;
     int left = (int)IFLA_PAYLOAD(h);
-    for (const struct rtattr *a = IFLA_RTA(info); RTA_OK(a, left); a = RTA_NEXT(a, left))
+    for (const struct rtattr *a = IFLA_RTA(info); RTA_OK(a, left); a = RTA_NEXT(a, left)) {
         if (a->rta_type == IFLA_IFNAME) name = RTA_DATA(a);
-    port_link_changed(sw, info->ifi_index, name, info->ifi_flags, h->nlmsg_type == RTM_DELLINK);
+        if (a->rta_type == IFLA_MTU) memcpy(&mtu, RTA_DATA(a), sizeof mtu);
+    }
+    port_link_changed(sw, info->ifi_index, name, info->ifi_flags, mtu, h->nlmsg_type == RTM_DELLINK);
 }
 
 static void request_links(p4_switch *sw)

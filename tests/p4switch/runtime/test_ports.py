@@ -307,6 +307,20 @@ def test_an_interface_that_goes_and_comes_back(wires: tuple[FarEnd, FarEnd], run
     again.close()
 
 
+def test_a_port_follows_a_growing_mtu(wires: tuple[FarEnd, FarEnd], running: DataPlane) -> None:
+    one, two = wires
+    for end in ("rt-p1", "rt-h1", "rt-p2", "rt-h2"):
+        ip("link", "set", end, "mtu", "9000")
+    long = frame(payload=bytes(8000))
+    deadline = time.monotonic() + 3
+    while time.monotonic() < deadline:  # until the ring has been replaced
+        one.send(long)
+        if (data := two.receive(0.05)) is not None:
+            break
+    assert data is not None and len(data) == len(long)
+    assert port(running, 1).up and port(running, 2).up
+
+
 def test_ports_come_and_go_while_running(wires: tuple[FarEnd, FarEnd], running: DataPlane) -> None:
     one, two = wires
     with pytest.raises(EntryExists, match="rt-p2 is port 2 already"):
