@@ -20,6 +20,7 @@
 #define SMALL_BATCH 8                      /* under steady traffic, after fewer frames than this, let some more come in ... */
 #define PAUSE_NS 5000                      /* ... for so long: fewer system calls, more frames per second */
 #define STEADY 16                          /* rounds with work, one after the other, that make traffic steady */
+#define LINKS_NS 200000                    /* how often link changes are looked for while there is no time to sleep */
 #define NETLINK_BUFFER (1 << 20)
 enum { EVENT_WAKE = N_PORTS, EVENT_NETLINK };
 
@@ -160,9 +161,14 @@ static void *run(void *argument)
         pthread_mutex_lock(&sw->gate);
         uint64_t due = 0;
         uint32_t rounds = 0;
+        uint64_t links_ns = 0;  /* epoll tells of link changes too, but only before a sleep */
         atomic_fetch_add(&sw->epoch, 1);  /* odd: a batch is under way */
         for (;;) {
             struct work n = round_of_work(sw);
+            if (sw->now_ns > links_ns + LINKS_NS) {
+                if (links_ns) read_links(sw);
+                links_ns = sw->now_ns;
+            }
             bool idle = !n.received && !n.inside;
             if (atomic_load_explicit(&sw->gate_waiters, memory_order_relaxed) || atomic_load(&sw->stop)) break;
             if (idle) due = next_due(sw);
@@ -175,7 +181,7 @@ static void *run(void *argument)
         atomic_fetch_add(&sw->epoch, 1);
         pthread_mutex_unlock(&sw->gate);
         while (atomic_load(&sw->gate_waiters)) sched_yield();
-        if (due && !atomic_load(&sw->stop)) wait_for_work(sw, due);
+        if (due && !sw->options.busy_poll && !atomic_load(&sw->stop)) wait_for_work(sw, due);
     }
     return NULL;
 }

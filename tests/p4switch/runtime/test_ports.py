@@ -258,7 +258,8 @@ def test_digest(wires: tuple[FarEnd, FarEnd], running: DataPlane) -> None:
     assert received.get(timeout=2) == (0x17000001, [(42, 0x99 << 64 | 0x1122334455667788)])
 
 
-def test_port_status_and_ticks_enter_the_program(wires: tuple[FarEnd, FarEnd], verbs: Path) -> None:
+@pytest.mark.parametrize("busy", [False, True])
+def test_port_status_and_ticks_enter_the_program(wires: tuple[FarEnd, FarEnd], verbs: Path, busy: bool) -> None:
     events: queue.Queue[bytes] = queue.Queue()
 
     def next_status() -> tuple[int, ...]:
@@ -266,7 +267,7 @@ def test_port_status_and_ticks_enter_the_program(wires: tuple[FarEnd, FarEnd], v
             pass
         return tuple(event[12:])
 
-    options = SwitchOptions(cpu_port=CPU, event_port=EVENT, tick_us=1000, packets=1024)
+    options = SwitchOptions(cpu_port=CPU, event_port=EVENT, tick_us=1000, packets=1024, busy_poll=busy)
     with DataPlane(options) as switch:
         switch.on_packet_in = events.put  # verbs.c sends what the event port brings to the CPU port
         switch.load(verbs)
