@@ -369,6 +369,8 @@ int sw_queue_set(p4_switch *sw, uint32_t port, int64_t depth, int64_t rate_pps, 
     return SW_OK;
 }
 
+_Static_assert(sizeof((struct sw_port_status){0}.drops) == sizeof((struct port_stats){0}.drops), "one cell per reason");
+
 static bool ever_used(const p4_switch *sw, uint32_t port)
 {
     struct port_stats none = {0};
