@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import queue
+import random
 import subprocess
 import threading
 import time
@@ -38,6 +39,7 @@ from .conftest import (
     EVENT,
     EXACT_WIDE,
     MULTICAST,
+    TABLE,
     TRUNCATE,
     Seen,
     frame,
@@ -129,6 +131,44 @@ def test_copies_on_the_wire(wires: tuple[FarEnd, FarEnd], running: DataPlane) ->
     one.send(frame(AGAIN, AGAIN, payload=b"round"))
     data = two.receive()
     assert data is not None and Seen.of((2, data)).payload == b"round"
+
+
+def test_wire_and_injection_agree(verbs: Path) -> None:
+    """In place in a receive ring, or copied: the same frames come out."""
+    rng = random.Random(3)
+    ports = range(1, 6)
+    outputs = 0
+    with own_namespace(), DataPlane(SwitchOptions(packets=512)) as switch:
+        for number in ports:
+            cable(f"rt-p{number}", f"rt-h{number}")
+        ends = {number: FarEnd(f"rt-h{number}") for number in ports}
+        switch.load(verbs)
+        switch.set_multicast_group(1, [(1, 5), (2, 6), (2, 7)])
+        switch.set_multicast_group(2, [(3, 0)])
+        switch.set_clone_session(1, [(4, 0)])
+        switch.set_clone_session(2, [(5, 1), (3, 2)], truncate=20)
+        for number in ports:
+            switch.add_port(number, f"rt-p{number}")
+        switch.start()
+        for _ in range(400):
+            ingress, egress = (rng.getrandbits(8) & rng.getrandbits(8) & ~(ALWAYS | DIGEST | TABLE) for _ in range(2))
+            data = frame(
+                ingress,
+                egress,
+                args=(rng.choice((1, 2, 3, 24)), rng.randrange(4)),
+                port=rng.choice((1, 2, 3, 77)),
+                payload=rng.randbytes(rng.choice((0, 1, 30, 1400, 4000))),
+            )
+            port_in = rng.choice(ports)
+            expected = sorted((to, out) for to, out in switch.inject(port_in, data) if to in ports and len(out) >= 14)
+            ends[port_in].send(data)
+            received = sorted((to, ends[to].receive() or b"") for to, _ in expected)
+            assert received == expected, data[:16].hex()
+            assert not any(end.receive(0.0) for end in ends.values()), data[:16].hex()
+            outputs += len(expected)
+        for end in ends.values():
+            end.close()
+    assert outputs > 250
 
 
 def test_more_than_a_burst_and_in_order(wires: tuple[FarEnd, FarEnd], running: DataPlane) -> None:
