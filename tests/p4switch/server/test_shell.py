@@ -29,8 +29,8 @@ def shell_python() -> Path:
     python = Path(os.environ.get("P4RUNTIME_SHELL_PYTHON") or REPOSITORY / ".venv-repl" / "bin" / "python")
     if not python.exists():
         pytest.fail(
-            f"{python} does not exist: p4runtime-shell has an environment of its own. Make it with `make .venv-repl/.ready`, "
-            "or name another interpreter that has p4runtime-shell in P4RUNTIME_SHELL_PYTHON"
+            f"{python} does not exist: p4runtime-shell has an environment of its own. Make it with "
+            "`make .venv-repl/.ready`, or name another interpreter that has it in P4RUNTIME_SHELL_PYTHON"
         )
     return python
 
