@@ -30,6 +30,19 @@ void loop_wake(p4_switch *sw)
     if (sw->wake >= 0 && write(sw->wake, &one, sizeof one) < 0) { /* only when the counter is full: awake already */ }
 }
 
+/* Around all that the data plane does: nothing that it may look at is changed or freed meanwhile. */
+static void begin_batch(p4_switch *sw)
+{
+    pthread_mutex_lock(&sw->gate);
+    atomic_fetch_add(&sw->epoch, 1);  /* odd */
+}
+
+static void end_batch(p4_switch *sw)
+{
+    atomic_fetch_add(&sw->epoch, 1);
+    pthread_mutex_unlock(&sw->gate);
+}
+
 /* ---- link changes -------------------------------------------------------------------------------------------------- */
 static void read_link(p4_switch *sw, const struct nlmsghdr *h)
 {
@@ -138,13 +151,11 @@ static void wait_for_work(p4_switch *sw, uint64_t due)
         if (source == EVENT_WAKE) {
             if (read(sw->wake, &count, sizeof count) < 0) { /* another wait has read it */ }
         } else if (source == EVENT_NETLINK || events[i].events & EPOLLERR) {
-            pthread_mutex_lock(&sw->gate);
+            begin_batch(sw);
             sw->now_ns = clock_ns();
-            atomic_fetch_add(&sw->epoch, 1);
             if (source == EVENT_NETLINK) read_links(sw);
             else if (source < N_PORTS && sw->ports[source]) port_clear_error(sw->ports[source]);
-            atomic_fetch_add(&sw->epoch, 1);
-            pthread_mutex_unlock(&sw->gate);
+            end_batch(sw);
         }
     }
 }
@@ -154,15 +165,14 @@ static void *run(void *argument)
     p4_switch *sw = argument;
     prctl(PR_SET_NAME, "p4switch");
     prctl(PR_SET_TIMERSLACK, 1);
-    pthread_mutex_lock(&sw->gate);
+    begin_batch(sw);
     port_announce_all(sw);
-    pthread_mutex_unlock(&sw->gate);
+    end_batch(sw);
     while (!atomic_load(&sw->stop)) {
-        pthread_mutex_lock(&sw->gate);
         uint64_t due = 0;
         uint32_t rounds = 0;
         uint64_t links_ns = 0;  /* epoll tells of link changes too, but only before a sleep */
-        atomic_fetch_add(&sw->epoch, 1);  /* odd: a batch is under way */
+        begin_batch(sw);
         for (;;) {
             struct work n = round_of_work(sw);
             if (sw->now_ns > links_ns + LINKS_NS) {
@@ -178,8 +188,7 @@ static void *run(void *argument)
             if (small && ++rounds > STEADY && !sw->options.busy_poll) pause_briefly();
         }
         for (uint32_t i = 0; i < sw->n_bound; i++) port_flush_captures(sw->bound[i]);
-        atomic_fetch_add(&sw->epoch, 1);
-        pthread_mutex_unlock(&sw->gate);
+        end_batch(sw);
         while (atomic_load(&sw->gate_waiters)) sched_yield();
         if (due && !sw->options.busy_poll && !atomic_load(&sw->stop)) wait_for_work(sw, due);
     }
