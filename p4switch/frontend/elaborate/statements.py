@@ -309,7 +309,8 @@ class Statements(Calls):
             if isinstance(node.collection, ast.RangeExpr):
                 self.for_range(node, variable, node.collection)
                 return
-            collection = self.expr(node.collection)
+            # What is looped over is evaluated once, before the first iteration.
+            collection = self.snapshot(self.expr(node.collection), node.loc)
             if isinstance(collection.type, ty.Stack):
                 items = [self.element(collection, i) for i in range(collection.type.size)]
             elif isinstance(collection, ListVal):
