@@ -29,7 +29,7 @@ from topologies.options import DEFAULT_SCENARIO, Options, check, parse
 from topologies.progress import Progress
 from topologies.prompt import FabricPrompt
 from topologies.ranks import Phase, script_phase, traffic_phase
-from topologies.session import FabricSession, Interrupted, interruptible
+from topologies.session import FabricSession
 from topologies.summary import PhaseResult, Summary, print_summary, summarise
 from topologies.topos import parse_topo
 
@@ -58,14 +58,14 @@ def _inside(options: Options, console: Console) -> int:
     """Bring the fabric up, run the scenario, give the prompt, take it down. Runs in the namespaces."""
     progress = Progress(console)
     try:
-        with interruptible():
-            progress.say(f"[bold]EthLink fabric[/bold]  {escape(options.topo)}  on {options.target}")
-            with FabricSession(options, progress) as session:
-                summary = _run_scenario(session, options, console)
-                if options.prompt:
-                    _prompt(session, options, console)
-                    progress.say("stopping ...")
-            return 0 if summary.ok else 1
+        _raise_on_signals()
+        progress.say(f"[bold]EthLink fabric[/bold]  {escape(options.topo)}  on {options.target}")
+        with FabricSession(options, progress) as session:
+            summary = _run_scenario(session, options, console)
+            if options.prompt:
+                _prompt(session, options, console)
+                progress.say("stopping ...")
+        return 0 if summary.ok else 1
     except Interrupted as interrupt:
         console.print(f"\nstopped by {signal.Signals(interrupt.number).name}")
         return 128 + interrupt.number
@@ -74,6 +74,27 @@ def _inside(options: Options, console: Console) -> int:
     except OSError as error:
         _print_fault(_explain(error, options.run_dir))
     return 1
+
+
+class Interrupted(BaseException):
+    """A signal asked the launcher to stop; `number` is the signal's."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def _raise_on_signals() -> None:
+    """Let SIGINT, SIGTERM and SIGHUP raise `Interrupted`, once: the way out is not interrupted again."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def interrupt(number: int, _frame: object) -> None:
+        for other in numbers:
+            signal.signal(other, signal.SIG_IGN)
+        raise Interrupted(number)
+
+    for number in numbers:
+        signal.signal(number, interrupt)
 
 
 def phases_of(options: Options) -> list[Phase]:

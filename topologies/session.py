@@ -8,10 +8,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import shutil
-import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -295,26 +293,3 @@ def _stop_process(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-class Interrupted(BaseException):
-    """A signal asked the launcher to stop; `number` is the signal's."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
-
-
-@contextlib.contextmanager
-def interruptible() -> Iterator[None]:
-    """Turn SIGINT, SIGTERM and SIGHUP into `Interrupted`, once: the way out is not interrupted again."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-    def interrupt(number: int, _frame: object) -> None:
-        for other in numbers:
-            signal.signal(other, signal.SIG_IGN)
-        raise Interrupted(number)
-
-    for number in numbers:
-        signal.signal(number, interrupt)
-    yield
