@@ -136,7 +136,10 @@ class SwitchAgent:
             if self.status.state is not State.PROGRAMMED:
                 # Met while another client is in charge: nothing to do until it leaves, but do not keep others waiting
                 # for a switch that was programmed before.
-                await self._watch_only(switch)
+                try:
+                    await self._watch_only(switch)
+                except RpcError as error:
+                    log.info("%s: cannot be read: %s", self.node.name, error)
             return
         while True:
             try:
@@ -177,17 +180,16 @@ class SwitchAgent:
                 cookie = self.pipeline.new_cookie()
                 await push(stub, self.node.device_id, switch.election_id, self.pipeline, cookie)
         # Entries that are there already are left alone: an interrupted installation goes on where it stopped.
-        have = {item.key for item in await self._read(switch)}
+        found = await self._read(switch)
+        have = {item.key for item in found}
         missing = [item for item in self.entries if item.key not in have]
         for start in range(0, len(missing), BATCH):
             await switch.insert([to_p4(item) for item in missing[start : start + BATCH]])
         await switch.modify(packet_in_limits())
         took = time.monotonic() - started
         log.info("%s: program and %d entries installed in %.2f s", self.node.name, len(missing), took)
-        self._set(
-            state=State.PROGRAMMED, cookie=cookie, entries=len(self.entries), boots=self.status.boots + 1, drift=[],
-            error="",
-        )  # fmt: skip
+        self._set(cookie=cookie, boots=self.status.boots + 1)
+        self._report_drift(drift(self.entries, [*found, *missing]))
 
     async def _watch_only(self, switch: fy.Switch) -> None:
         async with grpc.aio.insecure_channel(self.node.grpc) as channel:
@@ -201,7 +203,10 @@ class SwitchAgent:
         return [from_p4(item) async for item in found if not item.is_const]
 
     async def _show_drift(self, switch: fy.Switch) -> None:
-        lines = drift(self.entries, await self._read(switch))
+        self._report_drift(drift(self.entries, await self._read(switch)))
+
+    def _report_drift(self, lines: list[str]) -> None:
+        """Enter the differences in the status, which counts the switch as programmed; log them when they are new."""
         if lines != self.status.drift:
             for line in lines:
                 log.warning("%s: edited by hand, left as it is: %s", self.node.name, line)

@@ -103,9 +103,10 @@ def restart(run_dir: Path, target: str) -> None:
             route + 'te.match["dst"] = "1"\nte.delete()\nte.match["dst"] = "2"\nte.action["port"] = "3"\nte.modify()',
         )
         session.start_controller()
-        session.wait_programmed()
+        status = session.wait_programmed()
         [line] = difference(session, "s1")
         assert line.startswith("changed: forward(dst=2, tenant=1) -> to_port(port=3)"), line
+        assert status.switches["s1"].drift == [line]
 
 
 def edit(run_dir: Path, target: str) -> None:
