@@ -195,7 +195,7 @@ def _compile(path: Path, include_dirs: Sequence[Path], defines: dict[str, str]) 
         diagnostic = Diagnostic(error.loc or Loc(str(path), 1, 1), error.message, error.hint)
         raise CompileError([diagnostic], sources) from error
     p4info = p4info_of(program).SerializeToString(deterministic=True)
-    translated = {t.name: t.original.size for t in program.named_types if t.uri and t.original is not None}
+    translated = {t.name: t.original.size for t in program.named_types if t.translated and t.original is not None}
     return Container(path.stem, p4info, source, translated), [Path(f).resolve() for f in program.files]
 
 
