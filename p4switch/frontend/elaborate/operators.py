@@ -421,8 +421,6 @@ class Operators(ElaboratorBase):
         if isinstance(left, IntVal) and isinstance(right, IntVal):
             return boolean(left.value == right.value)
         if not (isinstance(left, Value) and isinstance(right, Value)):
-            if isinstance(kind, ty.TypeVar):
-                return UnknownVal()
             self.fail(loc, f"cannot compare {left.what} with {right.what}")
         if left.constant is not None and right.constant is not None:
             return boolean(left.constant == right.constant)

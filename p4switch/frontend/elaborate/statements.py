@@ -131,7 +131,7 @@ class Statements(Calls):
         except Failure:
             self.scope.names.setdefault(node.name, UnknownVal())
             raise
-        if kind is ty.UNKNOWN or isinstance(kind, ty.TypeVar):
+        if kind is ty.UNKNOWN:
             self.declare_name(node.name, UnknownVal(), node.loc)
             return
         if not kind.is_data:
