@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .PHONY: run test repl bench lint format clean distclean conformance help root
 
 PYTHON := .venv/bin/python
-PACKAGES := p4switch codec endpoint controller topologies bench ptf_tests
+PACKAGES := p4switch codec endpoint controller topologies bench ptf_tests tests
 
 # What `make run` takes; see `make help`.
 TOPO ?= planes,8,2
@@ -13,12 +13,13 @@ SCRIPT ?=
 P4_TARGET ?= p4switch
 PCAP ?=
 LINKS ?=
+ARGS ?=
 SWITCH ?=
 export TOPO SCENARIO SCRIPT P4_TARGET PCAP LINKS
 export ETHLINK_STARTED := $(shell date +%s.%N)
 
 run: root .venv/.run-ready
-	@$(PYTHON) -m topologies
+	@$(PYTHON) -m topologies $(ARGS)
 
 test: root .venv/.test-ready .venv-repl/.ready
 	@$(PYTHON) -m pytest $(PYTEST_ARGS)
@@ -27,7 +28,7 @@ repl: root .venv/.run-ready .venv-repl/.ready
 	@$(PYTHON) -m controller.repl $(SWITCH)
 
 bench: root .venv/.test-ready
-	@$(PYTHON) -m bench
+	@$(PYTHON) -m bench $(ARGS)
 
 lint: .venv/.lint-ready
 	@$(PYTHON) -m ruff format --check .
@@ -55,6 +56,7 @@ help:
 	@echo "                    SCRIPT=my.py        run a program of yours on every GPU instead"
 	@echo "                    P4_TARGET=bmv2      the same program on BMv2, where p4c and simple_switch_grpc are installed"
 	@echo "                    LINKS=managed       links that are brought up and have credits: nothing is dropped"
+	@echo "                    ARGS='--count 100'  options of the traffic; ARGS=--help lists all"
 	@echo "                    PCAP=1              capture every switch port under build/run/pcap"
 	@echo "make repl         live table edits on the running fabric, from a second terminal (SWITCH=s2 for another switch)"
 	@echo "make test         unit, integration and packet (PTF) tests; PYTEST_ARGS=tests/codec for a part"

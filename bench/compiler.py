@@ -16,6 +16,7 @@ from bench.report import Measurement
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
 PROGRAM: Final = REPOSITORY / "p4src" / "ethlink.p4"
 ROUNDS: Final = 5
+COLD_ROUNDS: Final = 3
 
 # Builds in a fresh interpreter, so that nothing is warm but the cache, and times the call alone: the interpreter's own
 # start is not the compiler's.
@@ -33,8 +34,10 @@ def measure() -> Iterator[Measurement]:
     """Yield the times to build ethlink.p4 cold and cached, and those of p4c-bm2-ss where it is installed."""
     with tempfile.TemporaryDirectory() as directory:
         cache = Path(directory) / "cache"
-        cold = _seconds(cache)
-        yield Measurement("p4switch, nothing cached", cold, "s", 2.0, at_least=False, note="front end, C, cc -O2")
+        cold = min(_seconds(Path(directory) / f"cold{n}") for n in range(COLD_ROUNDS))
+        note = f"front end, C, cc -O2, runtime; best of {COLD_ROUNDS}"
+        yield Measurement("p4switch, nothing cached", cold, "s", 2.0, at_least=False, note=note)
+        _seconds(cache)
         cached = min(_seconds(cache) for _ in range(ROUNDS))
         yield Measurement("p4switch, cached", cached, "s", 0.1, at_least=False, note=f"best of {ROUNDS}")
         p4c = shutil.which("p4c-bm2-ss")

@@ -2,11 +2,11 @@
 
 In one run, in turn, on the same cables: the plain AF_PACKET forwarder of forwarder.c, p4switch with ethlink.p4 and its
 tables filled, and, where it is installed, BMv2's simple_switch_grpc with the same program and tables. A sender offers
-frames as fast as it can; what reaches the far end is counted by the kernel. Ratios compare rates taken right after each
+frames as fast as it can; what reaches the far end is counted by the kernel. Sender and switch have a core each, but for
+BMv2, whose many threads may use all. Ratios compare rates taken right after each
 other, so that what else the machine does matters little; the median over the rounds is reported.
 
-`python -m bench.packet_rate` measures in the namespace that it is started in and prints JSON; `measure` starts it in a
-new one.
+Everything happens in a network namespace of its own, also when run alone: `python -m bench.packet_rate`.
 """
 
 from __future__ import annotations
@@ -51,13 +51,15 @@ IDS: Final = 2000
 BATCH: Final = 2000
 """Entries per Write."""
 END_TO_END_CRC_BYTES: Final = 4
+SENDER_CPU: Final = 0
+SWITCH_CPU: Final = 1
 FORWARDER_RATIO: Final = 0.8
 BMV2_RATIO: Final = 15.0
 
 
 def measure() -> Iterator[Measurement]:
     """Yield the figures. Raises RuntimeError when they cannot be taken."""
-    command = ["unshare", "--net", sys.executable, "-m", "bench.packet_rate"]
+    command = ["unshare", "--net", sys.executable, "-m", "bench.packet_rate", "inside"]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=300)
     if done.returncode:
         raise RuntimeError(f"the measuring process failed, it needs root: {done.stderr.strip()[-500:]}")
@@ -72,6 +74,7 @@ class Forwarder:
     """The plain forwarder in C."""
 
     name = "plain forwarder"
+    one_core = True
 
     def __init__(self, tools: Path) -> None:
         self._binary = _compile(HERE / "forwarder.c", tools / "forwarder")
@@ -95,6 +98,7 @@ class P4Target:
 
     def __init__(self, target: str, name: str) -> None:
         self.name = name
+        self.one_core = target != "bmv2"
         self._target = target
         suffix = ".json" if target == "bmv2" else ".p4bin"
         folder = OUTPUT / target
@@ -187,11 +191,19 @@ def _cpu_ns(pid: int) -> int:
     return sum(int((task / "schedstat").read_text().split()[0]) for task in Path(f"/proc/{pid}/task").iterdir())
 
 
+def _pin(pid: int, cpu: int) -> None:
+    """Keep a process, all its threads, on one core, where there are several."""
+    if len(os.sched_getaffinity(0)) > 1:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            os.sched_setaffinity(int(task.name), {cpu})
+
+
 def _rate(pid: int, load: Path, frame: bytes) -> tuple[float, float]:
     """Offer frames; return those that arrive per second, and the switch's processor time per frame in us."""
     seconds = WARM_UP_S + WINDOW_S + 0.1
     with subprocess.Popen([load, FAR_ENDS[0], str(seconds)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as sender:
         assert sender.stdin is not None
+        _pin(sender.pid, SENDER_CPU)
         sender.stdin.write(frame)
         sender.stdin.close()
         time.sleep(WARM_UP_S)
@@ -239,6 +251,8 @@ def _measure(load: Path, forwarder: Forwarder, targets: list[P4Target]) -> Itera
     for turn in range(ROUNDS):
         for contestant in contestants:
             with contestant.running() as pid:
+                if contestant.one_core:
+                    _pin(pid, SWITCH_CPU)
                 for size in SIZES:
                     rate, cost = _rate(pid, load, _frame(size))
                     rates.setdefault((contestant.name, size), []).append(rate)
@@ -252,6 +266,9 @@ def _measure(load: Path, forwarder: Forwarder, targets: list[P4Target]) -> Itera
             note = f"{statistics.median(costs[key]):.2f} us of processor time per frame"
             yield Measurement(f"{contestant.name}, {shown}", round(rate), "frames/s", note=note)
         yield from _ratios(shown, {c.name: rates[c.name, size] for c in contestants})
+        cost = statistics.median(costs[forwarder.name, size]) / statistics.median(costs[targets[0].name, size])
+        note = "per frame, forwarder's : p4switch's; what else runs matters less"
+        yield Measurement(f"the same by processor time, {shown}", round(cost, 2), "x", FORWARDER_RATIO, note=note)
     for name, trip in trips.items():
         yield Measurement(f"load of {LOAD_BYTES} B through {name}", round(trip, 1), "us", note="round trip, p50")
     p4switch = targets[0]
@@ -272,18 +289,22 @@ def _ratios(size: str, rates: dict[str, list[float]]) -> Iterator[Measurement]:
     def ratio(other: str) -> float:
         return round(statistics.median(a / b for a, b in zip(own, rates[other], strict=True)), 2)
 
-    yield Measurement(f"p4switch : forwarder, {size}", ratio(names[0]), "x", FORWARDER_RATIO)
     for name in names[2:]:
         bound = FORWARDER_RATIO * statistics.median(a / b for a, b in zip(rates[names[0]], rates[name], strict=True))
         yield Measurement(f"p4switch : {name}, {size}", ratio(name), "x", round(min(BMV2_RATIO, bound), 1))
     if len(names) == 2:
         yield Measurement(f"p4switch : BMv2, {size}", None, "x", note="simple_switch_grpc is not installed")
+    yield Measurement(f"p4switch : forwarder, {size}", ratio(names[0]), "x", FORWARDER_RATIO)
 
 
 def main() -> int:
-    """Measure in this namespace and print JSON."""
+    """Print the figures; with "inside", measure in this namespace and print JSON."""
     if "peer" in sys.argv[1:]:
         _peer()
+        return 0
+    if "inside" not in sys.argv[1:]:
+        for row in measure():
+            print(row)
         return 0
     _cables()
     targets = [P4Target("p4switch", "p4switch")]

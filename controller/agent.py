@@ -85,6 +85,7 @@ class SwitchAgent:
                 async with self._switch() as switch:
                     self._connected = switch
                     await self._down.wait()
+                    log.warning("%s: the connection to %s is gone; waiting for it", self.node.name, self.node.grpc)
             except fy.P4ClientError as error:
                 if error.code != fy.GRPCStatusCode.UNAVAILABLE:
                     log.error("%s: %s", self.node.name, error)
@@ -141,7 +142,6 @@ class SwitchAgent:
         switch.create_task(self._log_packets(switch), background=True, name="packets")
 
     def _channel_down(self, _switch: fy.Switch) -> None:
-        log.warning("%s: the connection to %s is gone; waiting for it", self.node.name, self.node.grpc)
         self._down.set()
 
     def _set(self, **values: object) -> None:
@@ -156,7 +156,10 @@ class SwitchAgent:
             if self.status.state is not State.PROGRAMMED:
                 # Met while another client is in charge: nothing to do until it leaves, but do not keep others waiting
                 # for a switch that was programmed before.
-                await self._watch_only(switch)
+                try:
+                    await self._watch_only(switch)
+                except RpcError as error:
+                    log.info("%s: cannot be read: %s", self.node.name, error)
             return
         while True:
             try:
@@ -197,7 +200,8 @@ class SwitchAgent:
                 cookie = self.pipeline.new_cookie()
                 await push(stub, self.node.device_id, switch.election_id, self.pipeline, cookie)
         # Entries that are there already are left alone: an interrupted installation goes on where it stopped.
-        have = {item.key for item in await self._read(switch)}
+        found = await self._read(switch)
+        have = {item.key for item in found}
         missing = [item for item in self.entries if item.key not in have]
         await self._replicate(switch, clone_sessions(self.node))
         for start in range(0, len(missing), BATCH):
@@ -206,10 +210,8 @@ class SwitchAgent:
         await self._replicate(switch, keepalive_group(self.node))
         took = time.monotonic() - started
         log.info("%s: program and %d entries installed in %.2f s", self.node.name, len(missing), took)
-        self._set(
-            state=State.PROGRAMMED, cookie=cookie, entries=len(self.entries), boots=self.status.boots + 1, drift=[],
-            error="",
-        )  # fmt: skip
+        self._set(cookie=cookie, boots=self.status.boots + 1)
+        self._report_drift(drift(self.entries, [*found, *missing]))
 
     async def _replicate(self, switch: fy.Switch, wanted: Sequence[Replication]) -> None:
         """Install clone sessions or groups that are not there yet: an interrupted installation goes on."""
@@ -232,7 +234,10 @@ class SwitchAgent:
         return [from_p4(item) async for item in found if not item.is_const]
 
     async def _show_drift(self, switch: fy.Switch) -> None:
-        lines = drift(self.entries, await self._read(switch))
+        self._report_drift(drift(self.entries, await self._read(switch)))
+
+    def _report_drift(self, lines: list[str]) -> None:
+        """Enter the differences in the status, which counts the switch as programmed; log them when they are new."""
         if lines != self.status.drift:
             for line in lines:
                 log.warning("%s: edited by hand, left as it is: %s", self.node.name, line)

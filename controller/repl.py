@@ -30,7 +30,7 @@ p4runtime-shell on {switch} ({grpc}, device {device_id}). Tables are described i
   for c in counter_entry["port_rx"].read(): print(c)    frames per port
   tables                                                all tables; exit to leave
 
-The controller keeps running and leaves your edits alone: `python -m controller drift` lists them.
+The controller keeps running and leaves your edits alone: `.venv/bin/python -m controller drift` lists them.
 """
 
 

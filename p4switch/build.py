@@ -122,16 +122,20 @@ def build(
     runtime = _InBackground(lambda: runtime_library(cache_dir))
     try:
         container, dependencies = _compile(path, include_paths, defines)
-    finally:
+    except BaseException:
         runtime.join()
-    result = _build_container(container, cache_dir, compile_source)
+        raise
+    result = _build_container(container, cache_dir, compile_source, runtime.join)
     _remember(index, dependencies, result.library.parent, cache_dir)
     return result
 
 
 def load_container(data: bytes, cache_dir: Path | None = None) -> BuildResult:
     """Build the program in a .p4bin. Raises BuildError."""
-    return _build_container(unpack(data), cache_dir or default_cache_dir(), None)
+    cache_dir = cache_dir or default_cache_dir()
+    container = unpack(data)
+    runtime = _InBackground(lambda: runtime_library(cache_dir))
+    return _build_container(container, cache_dir, None, runtime.join)
 
 
 def compile_container(
@@ -149,20 +153,23 @@ class _InBackground:
 
     def __init__(self, work: Callable[[], Path]) -> None:
         self._work = work
+        self._result: Path | None = None
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         try:
-            self._work()
+            self._result = self._work()
         except BaseException as error:
             self._error = error
 
-    def join(self) -> None:
+    def join(self) -> Path:
         self._thread.join()
         if self._error is not None:
             raise self._error
+        assert self._result is not None
+        return self._result
 
 
 @cache
@@ -195,15 +202,16 @@ def _compile(path: Path, include_dirs: Sequence[Path], defines: dict[str, str]) 
         diagnostic = Diagnostic(error.loc or Loc(str(path), 1, 1), error.message, error.hint)
         raise CompileError([diagnostic], sources) from error
     p4info = p4info_of(program).SerializeToString(deterministic=True)
-    translated = {t.name: t.original.size for t in program.named_types if t.uri and t.original is not None}
+    translated = {t.name: t.original.size for t in program.named_types if t.translated and t.original is not None}
     return Container(path.stem, p4info, source, translated), [Path(f).resolve() for f in program.files]
 
 
-def _build_container(container: Container, cache_dir: Path, recompile: Callable[[], ir.Program] | None) -> BuildResult:
+def _build_container(
+    container: Container, cache_dir: Path, recompile: Callable[[], ir.Program] | None, runtime: Callable[[], Path]
+) -> BuildResult:
     key = digest(container.name, container.c_source, container.p4info, json.dumps(container.translated), runtime_key())
     directory = cache_dir / f"program-{key}"
     library = directory / _PROGRAM
-    runtime = runtime_library(cache_dir)
     cached = library.exists()
     if not cached:
         with locked(cache_dir, f"program-{key[:2]}"):
@@ -212,10 +220,10 @@ def _build_container(container: Container, cache_dir: Path, recompile: Callable[
                 with new_directory(directory) as scratch:
                     _fill(scratch, container, runtime)
     mark_used(directory)
-    return BuildResult(container.name, library, runtime, cached, recompile)
+    return BuildResult(container.name, library, runtime(), cached, recompile)
 
 
-def _fill(directory: Path, container: Container, runtime: Path) -> None:
+def _fill(directory: Path, container: Container, runtime: Callable[[], Path]) -> None:
     """Write everything that the cache keeps of a program."""
     (directory / _SOURCE).write_text(container.c_source)
     (directory / _P4INFO).write_bytes(container.p4info)

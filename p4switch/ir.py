@@ -443,7 +443,7 @@ class TypeSpec:
 @dataclass(frozen=True)
 class NamedType:
     """A named type that P4Info's type_info describes. kind as in TypeSpec; members of structs, headers and unions in
-    order; enums have names only, serializable ones values and a width; a new_type has an original type, or where it has
+    order; enums have names only, serializable ones values and a width; a new_type has an original type, and where it has
     a @p4runtime_translation a uri and the width that the controller sees (0: a string)."""
 
     kind: str
@@ -452,6 +452,7 @@ class NamedType:
     values: tuple[tuple[str, int], ...] = ()
     width: int = 0
     original: TypeSpec | None = None
+    translated: bool = False
     uri: str = ""
     notes: Notes = Notes()
 
@@ -692,7 +693,9 @@ class Program:
     value_sets: tuple[ValueSet, ...] = ()
     controller_headers: tuple[ControllerHeader, ...] = ()
     field_lists: dict[int, tuple[Expr, ...]] = field(default_factory=dict)
-    package: dict[str, str] = field(default_factory=dict)  # @pkginfo: 'name', 'version', 'organization', 'contact', 'url', 'arch'
+    package: dict[str, str] = field(
+        default_factory=dict
+    )  # @pkginfo: 'name', 'version', 'organization', 'contact', 'url', 'arch'
     package_notes: Notes = Notes()
     action_infos: tuple[ActionInfo, ...] = ()  # P4Info's actions, in its order; `actions` are those that tables run
     named_types: tuple[NamedType, ...] = ()

@@ -75,7 +75,7 @@ class _Builder:
     def bitwidth(self, width: int, type_name: str) -> int:
         """Give the width that the controller sees: a translated type's, 0 for a string."""
         named = self.types.get(("new_type", type_name))
-        return named.width if named is not None and named.uri else width
+        return named.width if named is not None and named.translated else width
 
     def table(self, table: ir.Table) -> None:
         message = self.info.tables.add()
@@ -232,7 +232,7 @@ class _Builder:
         else:
             new_type = types.new_types[named.name]
             _annotations(new_type, named.notes)
-            if named.uri:
+            if named.translated:
                 new_type.translated_type.uri = named.uri
                 if named.width:
                     new_type.translated_type.sdn_bitwidth = named.width

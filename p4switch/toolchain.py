@@ -13,7 +13,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -194,9 +194,16 @@ def _compile_runtime(directory: Path) -> None:
         each.unlink()
 
 
-def compile_program(source: Path, library: Path, runtime: Path) -> None:
-    """Compile the C file of a program into a shared library that is linked against the runtime."""
+def compile_program(source: Path, library: Path, runtime: Callable[[], Path]) -> None:
+    """Compile the C file of a program into a shared library that is linked against the runtime.
+
+    runtime gives the runtime's library; it is asked for when the program is compiled, so that both can be compiled at
+    the same time.
+    """
+    object_file = library.with_suffix(".o")
+    run_compiler([*FLAGS, f"-I{RUNTIME}", "-c", source, "-o", object_file], f"the C code generated in {source}")
+    path = runtime()
     run_compiler(
-        [*FLAGS, *LINK_FLAGS, f"-I{RUNTIME}", source, runtime, f"-Wl,-rpath,{runtime.parent}", "-o", library],
-        f"the C code generated in {source}",
+        [*LINK_FLAGS, object_file, path, f"-Wl,-rpath,{path.parent}", "-o", library], f"the program {object_file}"
     )
+    object_file.unlink()

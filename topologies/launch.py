@@ -32,7 +32,7 @@ from topologies.plot import PLOT_FILE, plot_credits
 from topologies.progress import Progress
 from topologies.prompt import FabricPrompt
 from topologies.ranks import Phase, script_phase, traffic_phase
-from topologies.session import FabricSession, Interrupted, LinkSetting, interruptible
+from topologies.session import FabricSession, LinkSetting
 from topologies.summary import PhaseResult, Summary, print_summary, summarise
 from topologies.topos import parse_topo
 
@@ -61,14 +61,14 @@ def _inside(options: Options, console: Console) -> int:
     """Bring the fabric up, run the scenario, give the prompt, take it down. Runs in the namespaces."""
     progress = Progress(console)
     try:
-        with interruptible():
-            progress.say(f"[bold]EthLink fabric[/bold]  {escape(options.topo)}  on {options.target}")
-            with FabricSession(options, progress, _setting(options)) as session:
-                summary = _run_scenario(session, options, console)
-                if options.prompt:
-                    _prompt(session, options, console)
-                    progress.say("stopping ...")
-            return 0 if summary.ok else 1
+        _raise_on_signals()
+        progress.say(f"[bold]EthLink fabric[/bold]  {escape(options.topo)}  on {options.target}")
+        with FabricSession(options, progress, _setting(options)) as session:
+            summary = _run_scenario(session, options, console)
+            if options.prompt:
+                _prompt(session, options, console)
+                progress.say("stopping ...")
+        return 0 if summary.ok else 1
     except Interrupted as interrupt:
         console.print(f"\nstopped by {signal.Signals(interrupt.number).name}")
         return 128 + interrupt.number
@@ -77,6 +77,27 @@ def _inside(options: Options, console: Console) -> int:
     except OSError as error:
         _print_fault(_explain(error, options.run_dir))
     return 1
+
+
+class Interrupted(BaseException):
+    """A signal asked the launcher to stop; `number` is the signal's."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def _raise_on_signals() -> None:
+    """Let SIGINT, SIGTERM and SIGHUP raise `Interrupted`, once: the way out is not interrupted again."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def interrupt(number: int, _frame: object) -> None:
+        for other in numbers:
+            signal.signal(other, signal.SIG_IGN)
+        raise Interrupted(number)
+
+    for number in numbers:
+        signal.signal(number, interrupt)
 
 
 def phases_of(options: Options) -> list[Phase]:
@@ -147,10 +168,10 @@ def _print_failures(console: Console, result: PhaseResult) -> None:
 
 
 def _prompt(session: FabricSession, options: Options, console: Console) -> None:
+    commands = ("scenario all-to-all", "counters", "restart s1", "g1 python my.py", "help")
     console.print(
-        "\nThe fabric stays up. Try: [bold]scenario all-to-all[/bold], [bold]counters[/bold], "
-        "[bold]restart s1[/bold], [bold]help[/bold]; in a second terminal: [bold]make repl[/bold]. "
-        "[bold]exit[/bold] ends it."
+        f"\nThe fabric stays up. Try: {', '.join(f'[bold]{command}[/bold]' for command in commands)}; "
+        "in a second terminal: [bold]make repl[/bold]. [bold]exit[/bold] ends it."
     )
 
     def run_scenario(name: str, extra: list[str]) -> None:
@@ -164,6 +185,8 @@ def _prompt(session: FabricSession, options: Options, console: Console) -> None:
     # At the prompt Ctrl-C is Mininet's: it ends the line, or the command that a node runs.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     mininet.log.setLogLevel("info")
+    assert session.ranks is not None
+    session.ranks.prepare_shells()
     FabricPrompt(session, run_scenario)
 
 

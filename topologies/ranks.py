@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -123,6 +124,13 @@ class RankRunner:
             "PATH": f"{venv_bin}:{os.environ.get('PATH', '')}",
             "PYTHONUNBUFFERED": "1",
         }
+
+    def prepare_shells(self) -> None:
+        """Give the GPUs' own shells a rank's environment, so that `g1 python my.py` at the prompt is one."""
+        for gpu in Fabric.load(self.fabric_path).gpus:
+            environment = self.environment(gpu.id)
+            names = ("ETHLINK_FABRIC", "ETHLINK_GPU", "PATH")
+            self.hosts[gpu.name].cmd("export", *(f"{name}={shlex.quote(environment[name])}" for name in names))
 
     def _start(
         self, gpu: str, gpu_id: int, command: list[str], log: Path, script: bool, show: bool

@@ -8,10 +8,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import shutil
-import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -297,11 +295,17 @@ class FabricSession:
             controller=None,
             build=False,
         )
-        self.net.build()
-        # Keep the switches' ports from being handed to a client as its own before they listen on them.
+        try:
+            self.net.build()
+        except (LaunchError, OSError):
+            raise
+        except Exception as error:  # Mininet raises nothing more precise
+            raise LaunchError(f"Mininet cannot build the network: {error}") from error
+        # Keep the switches' ports from being handed to a client as its own before they listen on them. Where /proc/sys
+        # cannot be written, whoever probes a port still tells itself from a switch.
         ports = sorted(port for switch in self.net.switches for port in switch.ports_used())
         reserved = f"net.ipv4.ip_local_reserved_ports={','.join(map(str, ports))}"
-        subprocess.run(["sysctl", "-qw", reserved], check=True, capture_output=True)
+        subprocess.run(["sysctl", "-qw", reserved], check=False, capture_output=True)
         hosts = {host.name: host for host in self.net.hosts}
         self.ranks = RankRunner(hosts, self.fabric_path, self.run_dir)
 
@@ -357,26 +361,3 @@ def _stop_process(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-class Interrupted(BaseException):
-    """A signal asked the launcher to stop; `number` is the signal's."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
-
-
-@contextlib.contextmanager
-def interruptible() -> Iterator[None]:
-    """Turn SIGINT, SIGTERM and SIGHUP into `Interrupted`, once: the way out is not interrupted again."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-    def interrupt(number: int, _frame: object) -> None:
-        for other in numbers:
-            signal.signal(other, signal.SIG_IGN)
-        raise Interrupted(number)
-
-    for number in numbers:
-        signal.signal(number, interrupt)
-    yield

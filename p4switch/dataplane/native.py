@@ -27,6 +27,15 @@ def open_library(library: Path) -> Any:
     return ffi().dlopen(str(library), os.RTLD_NOW | os.RTLD_GLOBAL)
 
 
+@cache
+def drop_reasons() -> tuple[str, ...]:
+    """The names of enum sw_drop, in its order: no_program, too_long, ..."""
+    names = ffi().typeof("enum sw_drop").elements
+    return tuple(
+        names[i].removeprefix("SW_DROP_").lower() for i in range(len(names) - 1)
+    )  # the last one is their number
+
+
 def checksum(kind: str, data: bytes) -> int:
     """Compute what programs compute: kind is crc32, crc16, csum16, or crc32_portable (without carry-less
     multiplication)."""

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from p4switch.dataplane.errors import BY_STATUS, DataPlaneError, EntryMissing, InvalidArgument, WrongState
-from p4switch.dataplane.native import ffi, join, open_library, split, word_count
+from p4switch.dataplane.native import drop_reasons, ffi, join, open_library, split, word_count
 from p4switch.dataplane.program import EXACT, Cells, Program, Table
 from p4switch.dataplane.types import (
     DELETE,
@@ -32,20 +32,6 @@ LOG = logging.getLogger(__name__)
 _NONE = 0xFFFFFFFF  # SW_NONE
 _DRAIN_BYTES = 1 << 18
 _DRAIN_MS = 200  # how long stop() may have to wait for a thread that delivers packet-ins
-_DROP_REASONS = (  # enum sw_drop
-    "no_program",
-    "too_long",
-    "no_packet",
-    "ring_full",
-    "ingress",
-    "queue_full",
-    "priority",
-    "egress",
-    "unbound",
-    "tx_error",
-    "recirculate_full",
-    "cpu_full",
-)
 
 
 class DataPlane:
@@ -204,6 +190,7 @@ class DataPlane:
     def ports(self) -> list[PortStatus]:
         """All ports that are bound, configured or have seen a packet, by number."""
         out = self._ffi.new("struct sw_port_status[]", 512)
+        reasons = drop_reasons()
         n = self._check(self._lib.sw_ports(self._switch, out, 512))
         return [
             PortStatus(
@@ -218,7 +205,7 @@ class DataPlane:
                 rx_bytes=s.rx_bytes,
                 tx_packets=s.tx_packets,
                 tx_bytes=s.tx_bytes,
-                drops=dict(zip(_DROP_REASONS, s.drops, strict=True)),
+                drops={reason: s.drops[i] for i, reason in enumerate(reasons)},
             )
             for s in (out[i] for i in range(n))
         ]

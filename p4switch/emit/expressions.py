@@ -1,7 +1,7 @@
 """P4 expressions to C expressions.
 
 A C expression for a bit<W> or int<W> always has the bits above W clear. Expressions have no side effects (the front end
-hoists calls), so that an operand may be written twice.
+hoists calls). Each operand is written once, so that the C grows with the P4 however deeply it nests.
 """
 
 from __future__ import annotations
@@ -84,21 +84,27 @@ class Expressions:
 
     def native_value(self, e: ir.Expr) -> str:
         """C text of a value of at most 128 bits, in a type that C does not promote to int."""
-        text = self.value(e)
-        width = bit_width(e.type)
-        return f"({compute_type(width)}){text}" if width <= 16 or isinstance(e.type, ir.Bool) else text
+        return self._promoted(self.value(e), e.type)
+
+    @staticmethod
+    def _promoted(text: str, t: ir.Type) -> str:
+        width = bit_width(t)
+        return f"({compute_type(width)}){text}" if width <= 16 or isinstance(t, ir.Bool) else text
 
     def word_list(self, e: ir.Expr) -> tuple[str, int]:
         """C text of a pointer to a value's words, and their number."""
         width = bit_width(e.type)
         if isinstance(e, ir.Const):
             return f"(const uint64_t[]){{{', '.join(word_literals(e.value, width))}}}", words(width)
-        text = self.value(e)
+        return self._words_of(self.value(e), width)
+
+    @staticmethod
+    def _words_of(text: str, width: int) -> tuple[str, int]:
         if not native(width):
             return f"({text}).w", words(width)
         if width <= 64:
             return f"(const uint64_t[]){{{text}}}", 1
-        return f"(const uint64_t[]){{(uint64_t)({text}), (uint64_t)(({text}) >> 64)}}", 2
+        return f"p4_split({text}).w", 2
 
     def amount(self, e: ir.Expr) -> str:
         """C text of type uint64_t of an index or a shift distance; what is beyond 64 bits gives a huge number."""
@@ -140,13 +146,8 @@ class Expressions:
         width, size = bit_width(base.type), bit_width(target.type)
         place = self.place(base)
         if not native(width):
-            if not native(size):
-                source = f"({value}).w, {words(size)}"
-            elif size <= 64:
-                source = f"(const uint64_t[]){{{value}}}, 1"
-            else:
-                source = f"(const uint64_t[]){{(uint64_t)({value}), (uint64_t)(({value}) >> 64)}}, 2"
-            return f"p4_words_insert({place}.w, {lo}, {size}, {source});"
+            source, count = self._words_of(value, size)
+            return f"p4_words_insert({place}.w, {lo}, {size}, {source}, {count});"
         hole = (2**width - 1) ^ ((2**size - 1) << lo)
         c_type, storage = compute_type(width), self.layout.c_type(base.type)
         return f"{place} = ({storage})((({c_type}){place} & {literal(hole, width)}) | (({c_type})({value}) << {lo}));"
@@ -170,7 +171,7 @@ class Expressions:
         if isinstance(e.index, ir.Const):
             return f"{base}.at[{e.index.value}]" if e.index.value < stack.size else beyond
         index = self.amount(e.index)
-        return f"(*({index} < {stack.size} ? &{base}.at[{index}] : &{beyond}))"
+        return f"(*P4_AT({base}, {stack.size}, {index}, {beyond}))"
 
     def _stack_next(self, e: ir.StackNext) -> str:
         base = self.value(e.base)
@@ -204,7 +205,7 @@ class Expressions:
         width = bit_width(e.type)
         if not native(width):
             return f"p4_w{words(width)}_{'not' if e.op == '~' else 'neg'}({operand}, {width})"
-        operand = self.native_value(e.operand)
+        operand = self._promoted(operand, e.operand.type)
         return masked(f"(~({operand}))" if e.op == "~" else f"(0u - ({operand}))", width)
 
     def _binary(self, e: ir.Binary) -> str:
@@ -244,7 +245,7 @@ class Expressions:
                     )
                 if isinstance(e.right, ir.Const) and e.right.value:
                     return f"({left} {e.op} {right})"
-                return f"({right} ? {left} {e.op} {right} : 0)"
+                return f"p4_{'div' if e.op == '/' else 'mod'}{compute_width(width)}({left}, {right})"
             case "|+|" | "|-|" if t.signed:
                 function = "p4_sat_adds" if e.op == "|+|" else "p4_sat_subs"
                 return masked(f"({compute_type(width)}){function}({left}, {right}, {width})", width)
@@ -324,7 +325,7 @@ class Expressions:
         extends = isinstance(source, ir.Bits) and source.signed and want > have
         if not native(want):
             c_type = self.layout.wide(want)
-            pointer, count = self.word_list(e.operand)
+            pointer, count = self._words_of(operand, have)
             if extends:
                 return f"{c_type}_sext({pointer}, {count}, {have}, {want})"
             return f"{c_type}_from({pointer}, {count}, {want})"

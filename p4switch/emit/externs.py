@@ -194,8 +194,9 @@ def _random(f: Function, call: ir.ExternCall) -> None:
 
 
 def _mark_to_drop(f: Function, call: ir.ExternCall) -> None:
-    f.out.line("pkt->std.egress_spec = P4_DROP_PORT;")
-    f.out.line("pkt->std.mcast_grp = 0;")
+    metadata = f.place(_expr(f, call, 0))  # an inout parameter of an action may be a copy that is written back later
+    f.out.line(f"{metadata}.egress_spec = P4_DROP_PORT;")
+    f.out.line(f"{metadata}.mcast_grp = 0;")
 
 
 def _ask(f: Function, flag: str, **wishes: str) -> None:

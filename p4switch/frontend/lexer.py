@@ -77,6 +77,7 @@ _MASTER = re.compile(
     r"|(?P<SKIP>[ \t\r\f\v]+)"
     r"|(?P<INT>[0-9]\w*)"  # parse_int tells whether it is one
     r'|(?P<STR>"(?:\\.|[^"\\\n])*")'
+    r'|(?P<LONG>(?<=\()"(?:\\.|[^"\\])*")'  # over several lines, in annotations
     r"|(?P<PRAGMA>@pragma\b[^\n]*)"
     r"|(?P<OP>&&&|\.\.\.|\|\+\|=?|\|-\|=?|<<=|<<|<=|>=|==|!=|&&|\|\||\+\+|\.\.|\+=|\+:|-=|\*=|/=|%=|&=|\|=|\^=|\{#\}"
     r"|[-+*/%&|^~!<>=?:;,.(){}\[\]@#])"
@@ -122,6 +123,16 @@ def lex(source: Preprocessed) -> Tokens:
             kinds.append(text if text in keywords else "ID")
         elif group == "OP":
             kinds.append(text)
+        elif group == "LONG":
+            if len(kinds) < 3 or kinds[-3] != "@":
+                raise bad_character(source.loc(line, match.start() - line_start), '"')
+            kinds.append("STR")
+            texts.append(text)
+            lines.append(line)
+            columns.append(match.start() - line_start)
+            line += text.count("\n")
+            line_start = match.start() + text.rfind("\n") + 1
+            continue
         else:
             kinds.append(group or "")
         texts.append(text)

@@ -23,7 +23,7 @@ MAX_INCLUDE_DEPTH = 64
 MAX_EXPANSIONS = 100_000
 MAX_LINE = 1_000_000
 
-_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|//(?:\\\n|[^\n])*|/\*.*?\*/|/\*', re.DOTALL)
+_COMMENT = re.compile(r'@\w+\("(?:\\.|[^"\\])*"|"(?:\\.|[^"\\\n])*"|//(?:\\\n|[^\n])*|/\*.*?\*/|/\*', re.DOTALL)
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _PIECE = re.compile(r'"(?:\\.|[^"\\])*"|[A-Za-z_]\w*|\d\w*|\s+|.', re.DOTALL)
 _DIRECTIVE = re.compile(r"[ \t]*#[ \t]*([A-Za-z_]\w*)?")
@@ -112,7 +112,7 @@ class Preprocessor:
     def _without_comments(self, name: str, text: str) -> str:
         def blank(match: re.Match[str]) -> str:
             found = match.group()
-            if found[0] == '"':
+            if found[0] in '"@':
                 return found
             if found == "/*":
                 line = text.count("\n", 0, match.start()) + 1
@@ -138,9 +138,9 @@ class Preprocessor:
                     index += 1
                 loc = Loc(name, number, match.start(1) + 1 if match.group(1) else match.end())
                 active = self._directive(loc, match.group(1) or "", body, conditions, active)
-                continue
-            if not active:
-                continue
+                line = ""  # an empty line stays, as with cpp: a string over several lines shows it
+            elif not active:
+                line = ""
             if line.endswith("\\"):
                 line = line[:-1]
             if macros and any(word in macros for word in _IDENTIFIER.findall(line)):

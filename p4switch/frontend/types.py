@@ -111,13 +111,6 @@ def varbit(width: int) -> Varbit:
     return found
 
 
-class TypeVar(Type):
-    """A type parameter inside a generic declaration that is checked without being used."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-
 class Enum(Type):
     """An enum without representation."""
 

@@ -20,6 +20,7 @@
 #define SMALL_BATCH 8                      /* under steady traffic, after fewer frames than this, let some more come in ... */
 #define PAUSE_NS 5000                      /* ... for so long: fewer system calls, more frames per second */
 #define STEADY 16                          /* rounds with work, one after the other, that make traffic steady */
+#define LINKS_NS 200000                    /* how often link changes are looked for while there is no time to sleep */
 #define NETLINK_BUFFER (1 << 20)
 enum { EVENT_WAKE = N_PORTS, EVENT_NETLINK };
 
@@ -29,15 +30,31 @@ void loop_wake(p4_switch *sw)
     if (sw->wake >= 0 && write(sw->wake, &one, sizeof one) < 0) { /* only when the counter is full: awake already */ }
 }
 
+/* Around all that the data plane does: nothing that it may look at is changed or freed meanwhile. */
+static void begin_batch(p4_switch *sw)
+{
+    pthread_mutex_lock(&sw->gate);
+    atomic_fetch_add(&sw->epoch, 1);  /* odd */
+}
+
+static void end_batch(p4_switch *sw)
+{
+    atomic_fetch_add(&sw->epoch, 1);
+    pthread_mutex_unlock(&sw->gate);
+}
+
 /* ---- link changes -------------------------------------------------------------------------------------------------- */
 static void read_link(p4_switch *sw, const struct nlmsghdr *h)
 {
     const struct ifinfomsg *info = NLMSG_DATA(h);
     const char *name = "";
+    uint32_t mtu = 0;
     int left = (int)IFLA_PAYLOAD(h);
-    for (const struct rtattr *a = IFLA_RTA(info); RTA_OK(a, left); a = RTA_NEXT(a, left))
+    for (const struct rtattr *a = IFLA_RTA(info); RTA_OK(a, left); a = RTA_NEXT(a, left)) {
         if (a->rta_type == IFLA_IFNAME) name = RTA_DATA(a);
-    port_link_changed(sw, info->ifi_index, name, info->ifi_flags, h->nlmsg_type == RTM_DELLINK);
+        if (a->rta_type == IFLA_MTU) memcpy(&mtu, RTA_DATA(a), sizeof mtu);
+    }
+    port_link_changed(sw, info->ifi_index, name, info->ifi_flags, mtu, h->nlmsg_type == RTM_DELLINK);
 }
 
 static void request_links(p4_switch *sw)
@@ -134,13 +151,11 @@ static void wait_for_work(p4_switch *sw, uint64_t due)
         if (source == EVENT_WAKE) {
             if (read(sw->wake, &count, sizeof count) < 0) { /* another wait has read it */ }
         } else if (source == EVENT_NETLINK || events[i].events & EPOLLERR) {
-            pthread_mutex_lock(&sw->gate);
+            begin_batch(sw);
             sw->now_ns = clock_ns();
-            atomic_fetch_add(&sw->epoch, 1);
             if (source == EVENT_NETLINK) read_links(sw);
             else if (source < N_PORTS && sw->ports[source]) port_clear_error(sw->ports[source]);
-            atomic_fetch_add(&sw->epoch, 1);
-            pthread_mutex_unlock(&sw->gate);
+            end_batch(sw);
         }
     }
 }
@@ -150,16 +165,20 @@ static void *run(void *argument)
     p4_switch *sw = argument;
     prctl(PR_SET_NAME, "p4switch");
     prctl(PR_SET_TIMERSLACK, 1);
-    pthread_mutex_lock(&sw->gate);
+    begin_batch(sw);
     port_announce_all(sw);
-    pthread_mutex_unlock(&sw->gate);
+    end_batch(sw);
     while (!atomic_load(&sw->stop)) {
-        pthread_mutex_lock(&sw->gate);
         uint64_t due = 0;
         uint32_t rounds = 0;
-        atomic_fetch_add(&sw->epoch, 1);  /* odd: a batch is under way */
+        uint64_t links_ns = 0;  /* epoll tells of link changes too, but only before a sleep */
+        begin_batch(sw);
         for (;;) {
             struct work n = round_of_work(sw);
+            if (sw->now_ns > links_ns + LINKS_NS) {
+                if (links_ns) read_links(sw);
+                links_ns = sw->now_ns;
+            }
             bool idle = !n.received && !n.inside;
             if (atomic_load_explicit(&sw->gate_waiters, memory_order_relaxed) || atomic_load(&sw->stop)) break;
             if (idle) due = next_due(sw);
@@ -169,10 +188,9 @@ static void *run(void *argument)
             if (small && ++rounds > STEADY && !sw->options.busy_poll) pause_briefly();
         }
         for (uint32_t i = 0; i < sw->n_bound; i++) port_flush_captures(sw->bound[i]);
-        atomic_fetch_add(&sw->epoch, 1);
-        pthread_mutex_unlock(&sw->gate);
+        end_batch(sw);
         while (atomic_load(&sw->gate_waiters)) sched_yield();
-        if (due && !atomic_load(&sw->stop)) wait_for_work(sw, due);
+        if (due && !sw->options.busy_poll && !atomic_load(&sw->stop)) wait_for_work(sw, due);
     }
     return NULL;
 }

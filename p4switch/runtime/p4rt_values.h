@@ -17,6 +17,10 @@ typedef __int128 p4_i128;
 #define P4_U128(hi, lo) (((p4_u128)(hi) << 64) | (uint64_t)(lo))
 #define P4_UNUSED __attribute__((unused))
 
+/* A pointer to stack.at[index], or to what stands beyond the stack's end. */
+#define P4_AT(stack, size, index, beyond) \
+    ({ const uint64_t p4_i = (index); p4_i < (size) ? &(stack).at[p4_i] : &(beyond); })
+
 /* A varbit: its current length in bits, and its bytes as on the wire (bit 0 is the most significant bit of the first byte). */
 #define P4_DEFINE_VARBIT(bytes) typedef struct { uint32_t bits; uint8_t data[bytes]; } p4_varbit_##bytes
 
@@ -102,6 +106,14 @@ static inline uint64_t p4_sar64(uint64_t v, uint64_t n, unsigned width) { return
 static inline p4_u128 p4_sar128(p4_u128 v, uint64_t n, unsigned width) { return (p4_u128)(p4_signed128(v, width) >> (n < 127 ? n : 127)); }
 static inline uint64_t p4_amount128(p4_u128 n) { return n >> 64 ? UINT64_MAX : (uint64_t)n; }
 
+/* Division and remainder; by zero they give 0. */
+static inline uint32_t p4_div32(uint32_t a, uint32_t b) { return b ? a / b : 0; }
+static inline uint64_t p4_div64(uint64_t a, uint64_t b) { return b ? a / b : 0; }
+static inline p4_u128 p4_div128(p4_u128 a, p4_u128 b) { return b ? a / b : 0; }
+static inline uint32_t p4_mod32(uint32_t a, uint32_t b) { return b ? a % b : 0; }
+static inline uint64_t p4_mod64(uint64_t a, uint64_t b) { return b ? a % b : 0; }
+static inline p4_u128 p4_mod128(p4_u128 a, p4_u128 b) { return b ? a % b : 0; }
+
 /* Saturating arithmetic; max is the largest value of the width. */
 static inline uint64_t p4_sat_add64(uint64_t a, uint64_t b, uint64_t max) { uint64_t s; return __builtin_add_overflow(a, b, &s) || s > max ? max : s; }
 static inline p4_u128 p4_sat_add128(p4_u128 a, p4_u128 b, p4_u128 max) { p4_u128 s; return __builtin_add_overflow(a, b, &s) || s > max ? max : s; }
@@ -127,6 +139,10 @@ static inline p4_u128 p4_sat_subs(p4_u128 a, p4_u128 b, unsigned width) {
 /* ---- word arrays: what wide integers are made of --------------------------------------------------------------------- */
 
 static inline uint64_t p4_top_mask(unsigned width) { return width & 63 ? UINT64_MAX >> (64 - (width & 63)) : UINT64_MAX; }
+
+/* The two words of a native integer beyond 64 bits. */
+struct p4_pair { uint64_t w[2]; };
+static inline struct p4_pair p4_split(p4_u128 v) { return (struct p4_pair){{(uint64_t)v, (uint64_t)(v >> 64)}}; }
 
 /* 64 bits of a word array from bit `lo` on; zeros beyond its end. */
 static inline uint64_t p4_words_at(const uint64_t *w, unsigned n, uint64_t lo) {

@@ -38,6 +38,7 @@ struct port {
     char iface[IFNAMSIZ];
     int fd, ifindex;                       /* fd -1: the interface has gone */
     bool up;
+    uint32_t mtu;                          /* that the ring was made for */
     uint8_t *ring;
     size_t ring_bytes;
     uint32_t frame_bytes, frames_per_block, n_frames;
@@ -71,11 +72,16 @@ static void disable_offloads(int fd, const char *iface)
     }
 }
 
-static int map_ring(p4_switch *sw, struct port *p, uint32_t mtu)
+static uint32_t usable_mtu(uint32_t mtu)
+{
+    return mtu < MAX_FRAME - ETH_HLEN ? mtu : MAX_FRAME - ETH_HLEN;  /* loopback has 65536 */
+}
+
+static int map_ring(p4_switch *sw, struct port *p)
 {
     int version = TPACKET_V2;
     unsigned reserve = RESERVE;
-    uint32_t frame = TPACKET2_HDRLEN + 64 + RESERVE + ETH_HLEN + 4 + mtu;
+    uint32_t frame = TPACKET2_HDRLEN + 64 + RESERVE + ETH_HLEN + 4 + p->mtu;
     frame = (frame + 63) & ~63u;
     if (!(frame / 64 & 1)) frame += 64;  /* an odd number of cache lines, or all headers fall into the same few cache sets */
     p->frame_bytes = frame;
@@ -119,11 +125,10 @@ static int attach(p4_switch *sw, struct port *p)
     if (ioctl(p->fd, SIOCGIFINDEX, &request) < 0)
         return fail(errno == ENODEV ? SW_MISSING : SW_SYSTEM, "port %u: there is no interface %s here (see `ip link`)", p->number, p->iface);
     p->ifindex = request.ifr_ifindex;
-    uint32_t mtu = ioctl(p->fd, SIOCGIFMTU, &request) < 0 ? 1500 : (uint32_t)request.ifr_mtu;
-    if (mtu > MAX_FRAME - ETH_HLEN) mtu = MAX_FRAME - ETH_HLEN;  /* loopback has 65536 */
+    p->mtu = usable_mtu(ioctl(p->fd, SIOCGIFMTU, &request) < 0 ? 1500 : (uint32_t)request.ifr_mtu);
     p->up = ioctl(p->fd, SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & IFF_UP) && (request.ifr_flags & IFF_RUNNING);
     disable_offloads(p->fd, p->iface);
-    int status = map_ring(sw, p, mtu);
+    int status = map_ring(sw, p);
     if (status) return status;
     struct packet_mreq promiscuous = {.mr_ifindex = p->ifindex, .mr_type = PACKET_MR_PROMISC};
     struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL), .sll_ifindex = p->ifindex};
@@ -321,7 +326,7 @@ void port_announce_all(p4_switch *sw)
     port_flush_all(sw);
 }
 
-void port_link_changed(p4_switch *sw, int ifindex, const char *iface, uint32_t flags, bool gone)
+void port_link_changed(p4_switch *sw, int ifindex, const char *iface, uint32_t flags, uint32_t mtu, bool gone)
 {
     for (uint32_t i = 0; i < sw->n_bound; i++) {
         struct port *p = sw->bound[i];
@@ -329,7 +334,8 @@ void port_link_changed(p4_switch *sw, int ifindex, const char *iface, uint32_t f
         if (p->fd >= 0 && p->ifindex == ifindex && (gone || strcmp(p->iface, iface))) {
             detach(p);  /* deleted, renamed or moved to another namespace */
         } else if (!gone && !strcmp(p->iface, iface)) {
-            if (p->fd >= 0 && p->ifindex != ifindex) detach(p);
+            bool grown = usable_mtu(mtu) > p->mtu;  /* longer frames need another ring */
+            if (p->fd >= 0 && (p->ifindex != ifindex || grown)) detach(p);
             if (p->fd < 0 && attach(sw, p)) {
                 fprintf(stderr, "p4switch %u: %s\n", sw->options.device_id, sw_error());
                 detach(p);
@@ -362,6 +368,8 @@ int sw_queue_set(p4_switch *sw, uint32_t port, int64_t depth, int64_t rate_pps, 
     pthread_mutex_unlock(&sw->control);
     return SW_OK;
 }
+
+_Static_assert(sizeof((struct sw_port_status){0}.drops) == sizeof((struct port_stats){0}.drops), "one cell per reason");
 
 static bool ever_used(const p4_switch *sw, uint32_t port)
 {

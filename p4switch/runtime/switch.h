@@ -187,8 +187,8 @@ void port_finish(struct port *);                               /* then give the 
 int port_attach(p4_switch *, struct port *);                   /* put it under the event loop's epoll */
 void port_clear_error(struct port *);
 void port_flush_captures(struct port *);
-/* The kernel says that an interface is there (flags as in struct ifinfomsg) or has gone. */
-void port_link_changed(p4_switch *, int ifindex, const char *iface, uint32_t flags, bool gone);
+/* The kernel says that an interface is there (flags as in struct ifinfomsg; MTU 0: not said) or has gone. */
+void port_link_changed(p4_switch *, int ifindex, const char *iface, uint32_t flags, uint32_t mtu, bool gone);
 void port_announce(p4_switch *, const struct port *);          /* a port-status frame on the event port */
 void port_announce_all(p4_switch *);
 

@@ -135,8 +135,7 @@ int table_key(const struct p4_table *t, const uint64_t *value, const uint64_t *m
 {
     const char *table = t->desc->name;
     if (t->kind == TABLE_KEYLESS) return fail(SW_INVALID, "table %s has no key: only its default action can be set", table);
-    memset(out->low, 0, t->key_words * sizeof(uint64_t));
-    memset(out->high, 0, t->key_words * sizeof(uint64_t));
+    memset(out, 0, sizeof *out);
     out->priority = t->kind == TABLE_PRIORITY ? priority : 0;
     for (uint32_t k = 0; k < t->desc->n_keys; k++) {
         const struct p4_key_desc *d = &t->desc->keys[k];

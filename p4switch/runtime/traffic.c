@@ -24,10 +24,14 @@ static uint64_t microseconds(const p4_switch *sw) { return (sw->now_ns - sw->sta
 
 static void discard(p4_switch *sw, struct packet *k, uint32_t port, enum sw_drop reason)
 {
+    static const char *const why[SW_DROP_REASONS] = {
+        [SW_DROP_TOO_LONG] = "it would be too long, or empty", [SW_DROP_INGRESS] = "by ingress", [SW_DROP_EGRESS] = "by egress",
+        [SW_DROP_QUEUE_FULL] = "the egress queue is full", [SW_DROP_PRIORITY] = "there is no queue of its priority",
+        [SW_DROP_UNBOUND] = "the port has no interface", [SW_DROP_RECIRCULATE_FULL] = "the recirculation queue is full",
+        [SW_DROP_CPU_FULL] = "the packet-in queue is full"};
     drop(sw, port, reason);
     if (sw->options.trace)
-        fprintf(stderr, "p4switch %u: port %u: packet from port %u dropped (%u)\n", sw->options.device_id, port,
-                k->p.std.ingress_port, reason);
+        fprintf(stderr, "p4switch %u: port %u: packet dropped: %s\n", sw->options.device_id, port, why[reason] ? why[reason] : "?");
     pool_put(&sw->pool, k);
 }
 

@@ -15,7 +15,7 @@ def decode_action(table: Table, message: p4r.Action, *, as_default: bool) -> tup
     """Check an action against what a table allows, in its entries or as its default action."""
     ref = table.actions.get(message.action_id)
     if ref is None:
-        known = status.choices(f"'{each.action.name}' ({number})" for number, each in table.actions.items())
+        known = status.list_choices(f"'{each.action.name}' ({number})" for number, each in table.actions.items())
         raise RequestError(
             INVALID_ARGUMENT, f"table '{table.name}' has no action with id {message.action_id}; it has {known}"
         )
@@ -34,7 +34,7 @@ def decode_params(action: Action, message: p4r.Action) -> Params:
     for param in given:
         position = action.positions.get(param.param_id)
         if position is None:
-            known = status.choices(f"{field.id} ({field.name})" for field in fields)
+            known = status.list_choices(f"{field.id} ({field.name})" for field in fields)
             raise RequestError(
                 INVALID_ARGUMENT,
                 f"action '{action.name}' has no parameter with id {param.param_id}; its parameters: {known}",

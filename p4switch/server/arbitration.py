@@ -121,7 +121,7 @@ class Arbiter:
         """Return the role on behalf of whose primary a modifying request comes, or raise what 1.4 demands."""
         role = self._roles.get(name)
         if role is None:
-            known = status.choices(repr(known) for known in self._roles)
+            known = status.list_choices(repr(known) for known in self._roles)
             raise RequestError(
                 status.NOT_FOUND,
                 f"no client arbitrates for role '{name}' on device {self.device_id}; roles: {known}"
@@ -141,16 +141,12 @@ class Arbiter:
             )
         return role
 
-    def role_of_primary(self, session: Session) -> Role | None:
-        """Return the role whose primary this session is, else None."""
-        role = self._roles.get(session.role) if session.role is not None else None
-        return role if role is not None and role.primary is session else None
-
     def primaries(self) -> list[tuple[Session, RoleConfig]]:
         """List the primary of each role that has one, with the role's configuration."""
         return [(role.primary, role.config) for role in self._roles.values() if role.primary is not None]
 
     def find_role(self, name: str) -> Role | None:
+        """Return a role that a client has arbitrated for, or the default one."""
         return self._roles.get(name)
 
     def _notify_all(self, role: Role) -> None:

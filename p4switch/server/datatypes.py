@@ -132,12 +132,6 @@ class DataType:
             return cls("bitstring", spec.int.bitwidth, signed=True)
         raise RequestError(INVALID_ARGUMENT, f"P4Info: {owner} holds a {kind or 'value'} without a fixed width")
 
-    def leaf_widths(self) -> list[int]:
-        """List the widths in bits of the scalar leaves, in order."""
-        if not self.members:
-            return [self.width]
-        return [width for _, member in self.members for width in member.leaf_widths()]
-
     def encode(self, leaves: Iterator[int]) -> p4d.P4Data:
         """Build a P4Data from as many leaves as the type has."""
         if self.kind in ("struct", "tuple"):

@@ -41,7 +41,6 @@ class Device:
         self._arbiter = Arbiter(options.device_id)
         self._primaries: Clients = ()
         self._programs = Programs(dataplane, self._lock, self)
-        self.packet_ins_lost = 0
         dataplane.on_packet_in = self._packet_in
         dataplane.on_digest = self._digest
         if initial is not None:
@@ -57,11 +56,13 @@ class Device:
     # ---------------------------------------------------------------------------------------------- requests
 
     def write(self, request: p4r.WriteRequest) -> None:
+        """Carry out a Write; RequestError if it is not allowed at all, BatchError if updates failed."""
         with self._lock:
             config = self._authorize(request)
             write(self._require_entities(), request, config)
 
     def read(self, request: p4r.ReadRequest) -> tuple[list[p4r.ReadResponse], BatchError | None]:
+        """Carry out a Read; the error, if any, is to be told after the responses."""
         with self._lock:
             self._arbiter.check_device(request.device_id)
             config = None
@@ -73,6 +74,7 @@ class Device:
             return self._require_entities().read(request, config)
 
     def set_pipeline(self, request: p4r.SetForwardingPipelineConfigRequest) -> None:
+        """Carry out an action of SetForwardingPipelineConfig. Others are served while it compiles."""
         with self._lock:
             self._authorize_pipeline(request)
         if request.action == Action.COMMIT:
@@ -83,7 +85,7 @@ class Device:
             verified = pipelines.verify(request)  # compiles: not under the lock
         else:
             names = [name for name, value in Action.Action.items() if value]
-            raise RequestError(INVALID_ARGUMENT, f"action {request.action} is none of {status.choices(names)}")
+            raise RequestError(INVALID_ARGUMENT, f"action {request.action} is none of {status.list_choices(names)}")
         with self._lock:
             self._authorize_pipeline(request)  # another client may have become primary while this one compiled
             if request.action == Action.VERIFY:
@@ -98,12 +100,14 @@ class Device:
                 self._programs.reconcile(verified)
 
     def get_pipeline(self, request: p4r.GetForwardingPipelineConfigRequest) -> p4r.GetForwardingPipelineConfigResponse:
+        """Describe the running pipeline."""
         with self._lock:
             self._arbiter.check_device(request.device_id)
             running = self._programs.running
             return pipelines.describe(running.pipeline if running else None, request.response_type)
 
     def arbitrate(self, session: Session, message: p4r.MasterArbitrationUpdate) -> None:
+        """Take in a bid; RequestError when the stream has to end."""
         with self._lock:
             try:
                 self._arbiter.update(session, message)
@@ -111,6 +115,7 @@ class Device:
                 self._primaries = tuple(self._arbiter.primaries())
 
     def leave(self, session: Session) -> None:
+        """Forget a session; may be called more than once."""
         with self._lock:
             self._arbiter.leave(session)
             self._primaries = tuple(self._arbiter.primaries())
@@ -125,6 +130,7 @@ class Device:
             self._dataplane.packet_out(encode_packet_out(running.pipeline.schema, message))
 
     def digest_ack(self, session: Session, message: p4r.DigestListAck) -> None:
+        """Take in an acknowledgement; RequestError when this client may not send it or the digest does not exist."""
         self._require_primary(session, "digest acknowledgement")
         with self._lock:
             running = self._programs.running
@@ -141,8 +147,8 @@ class Device:
         packet = decode_packet_in(running.pipeline.schema, frame)
         response = p4r.StreamMessageResponse(packet=packet)
         for session, role in self._primaries:
-            if role.wants_packet_in(packet) and not session.offer(response):
-                self.packet_ins_lost += 1
+            if role.wants_packet_in(packet):
+                session.offer(response)
 
     def _digest(self, digest_id: int, messages: list[tuple[int, ...]]) -> None:
         running = self._programs.running

@@ -16,7 +16,7 @@ from p4switch.server.externs import ExternEntities
 from p4switch.server.handler import DataPlaneUser, EntityHandler, Sink
 from p4switch.server.idle import IdleWatcher
 from p4switch.server.profile_entities import GroupEntities, MemberEntities
-from p4switch.server.profiles import Profiles
+from p4switch.server.profiles import Ports, Profiles
 from p4switch.server.replication import ReplicationEntities
 from p4switch.server.roles import RoleConfig
 from p4switch.server.schema import Schema
@@ -24,6 +24,7 @@ from p4switch.server.status import BatchError, RequestError
 from p4switch.server.table_state import TableState
 from p4switch.server.tables import TableEntities
 from p4switch.server.value_sets import ValueSetEntities
+from p4switch.server.watch import PortWatcher
 
 
 class Notifier(Protocol):
@@ -35,20 +36,28 @@ class Notifier(Protocol):
 
 
 class Entities:
-    """What can be written and read while a pipeline is loaded. notifier: None for a program that no packet meets."""
+    """What can be written and read while a pipeline is loaded.
 
-    def __init__(self, schema: Schema, dataplane: DataPlane, lock: threading.RLock, notifier: Notifier | None) -> None:
+    notifier: None for a program that no packet meets. ports: lists the ports that clients mean, which are those of the
+    running switch even if the program is loaded aside.
+    """
+
+    def __init__(
+        self, schema: Schema, dataplane: DataPlane, lock: threading.RLock, notifier: Notifier | None, ports: Ports
+    ) -> None:
         self.schema = schema
         self.dataplane = dataplane
         self._notifier = notifier
         for translation in schema.types.translations.values():
-            translation.port_of = self._port_of
-        profiles = Profiles(schema, dataplane)
+            translation.port_of = lambda name: next((port.port for port in ports() if port.iface == name), None)
+        profiles = Profiles(schema, dataplane, ports)
         state = TableState(schema, dataplane, profiles)
         self.tables = TableEntities(state)
         self.digests = DigestEntities(schema, self._send_digest)
         timed = any(table.idle_timeout for table in schema.tables.values())
         self._idle = IdleWatcher(state, lock, self._send_idle_timeout) if timed else None
+        selects = any(profile.selector for profile in schema.profiles.values())
+        self._watcher = PortWatcher(profiles, lock) if selects else None
         counters, meters = CounterEntities(schema, dataplane), MeterEntities(schema, dataplane)
         registers, value_sets = RegisterEntities(schema, dataplane), ValueSetEntities(schema, dataplane)
         replication = ReplicationEntities(dataplane)
@@ -74,9 +83,6 @@ class Entities:
         self._notifier = notifier
         for user in self._users:
             user.dataplane = dataplane
-
-    def _port_of(self, iface: str) -> int | None:
-        return next((port.port for port in self.dataplane.ports() if port.iface == iface), None)
 
     def _send_digest(self, digest_id: int, message: p4r.DigestList) -> None:
         if self._notifier is not None:
@@ -114,5 +120,6 @@ class Entities:
     def close(self) -> None:
         """Stop what runs in the background."""
         self.digests.close()
-        if self._idle is not None:
-            self._idle.close()
+        for watcher in (self._idle, self._watcher):
+            if watcher is not None:
+                watcher.close()

@@ -24,7 +24,7 @@ def decode_matches(
     for message in messages:
         position = positions.get(message.field_id)
         if position is None:
-            known = status.choices(f"{key.field.id} ({key.field.name})" for key in keys)
+            known = status.list_choices(f"{key.field.id} ({key.field.name})" for key in keys)
             raise RequestError(INVALID_ARGUMENT, f"{owner}: no match field has id {message.field_id}; there is {known}")
         if matches[position] is not None:
             raise RequestError(INVALID_ARGUMENT, f"{keys[position].field.owner} is given twice")

@@ -36,7 +36,9 @@ class Outbox:
     def offer(self, message: p4r.StreamMessageResponse) -> bool:
         """Queue a message that may be lost; False if it was."""
         with self._changed:
-            if self._closed or len(self._waiting) >= self._most_waiting:
+            if self._closed:
+                return False
+            if len(self._waiting) >= self._most_waiting:
                 self.dropped += 1
                 return False
             self._waiting.append(message)

@@ -47,7 +47,7 @@ def _pack(header: ControllerHeader, metadata: Iterable[p4r.PacketMetadata]) -> b
     known = {field.id: field.name for field in header.fields}
     for each in metadata:
         if each.metadata_id not in known:
-            valid = status.choices(f"{number} ({name})" for number, name in known.items())
+            valid = status.list_choices(f"{number} ({name})" for number, name in known.items())
             raise RequestError(
                 INVALID_ARGUMENT, f"{header.name}: unknown metadata id {each.metadata_id}; there is {valid}"
             )

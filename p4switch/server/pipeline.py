@@ -95,7 +95,7 @@ def _check_same_program(given: Schema, built: Schema) -> None:
                 raise RequestError(
                     INVALID_ARGUMENT,
                     f"P4Info and device config do not belong together: the program has no {kind} '{name}' ({number})"
-                    + (status.did_you_mean(name, names) or f"; it has {status.choices(names)}"),
+                    + (status.did_you_mean(name, names) or f"; it has {status.list_choices(names)}"),
                 )
             if each != ours[number]:
                 raise RequestError(

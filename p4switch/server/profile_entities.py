@@ -6,7 +6,7 @@ from finsy.proto import p4r
 
 from p4switch.server.actions import decode_action, encode_action
 from p4switch.server.handler import DELETE, INSERT, Sink, Undo
-from p4switch.server.profiles import Call, Group, Member, Profiles, ProfileState, check_weights, refuse_watch
+from p4switch.server.profiles import Call, Group, Member, Profiles, ProfileState, Share, check_weights
 from p4switch.server.status import (
     ALREADY_EXISTS,
     FAILED_PRECONDITION,
@@ -42,7 +42,7 @@ class MemberEntities:
         member = state.member(number)
         if kind == DELETE:
             _refuse_users(len(member.users), "table entries", what)
-            groups = [n for n, group in state.groups.items() if any(each == number for each, _ in group.members)]
+            groups = [n for n, group in state.groups.items() if any(share.member == number for share in group.members)]
             _refuse_users(len(groups), "groups", what)
             del state.members[number]
             return lambda: state.members.__setitem__(number, member)
@@ -113,28 +113,28 @@ class GroupEntities:
                     message.action_profile_id = state.profile.id
                     message.group_id = number
                     message.max_size = group.max_size
-                    for member, weight in group.members:
-                        message.members.add(member_id=member, weight=weight)
+                    for share in group.members:
+                        part = message.members.add(member_id=share.member, weight=share.weight)
+                        if share.watch is not None:
+                            share.watch.put(part)
 
-    def _set(self, number: int, group: Group, members: tuple[tuple[int, int], ...]) -> None:
+    def _set(self, number: int, group: Group, members: tuple[Share, ...]) -> None:
         group.members = members
         self._profiles.renew(number, group)
 
-    @staticmethod
     def _decode(
-        state: ProfileState, message: p4r.ActionProfileGroup, max_size: int, what: str
-    ) -> tuple[tuple[int, int], ...]:
-        members: dict[int, int] = {}
+        self, state: ProfileState, message: p4r.ActionProfileGroup, max_size: int, what: str
+    ) -> tuple[Share, ...]:
+        shares: dict[int, Share] = {}
         for each in message.members:
-            refuse_watch(each, what)
-            if each.member_id in members:
+            if each.member_id in shares:
                 raise RequestError(INVALID_ARGUMENT, f"{what}: member {each.member_id} is listed twice; use its weight")
             if each.member_id not in state.members:
                 raise RequestError(NOT_FOUND, f"{what}: member {each.member_id} does not exist")
-            members[each.member_id] = each.weight
+            shares[each.member_id] = Share(each.member_id, each.weight, self._profiles.watch(each, what))
         most = max_size or state.profile.max_group_size
-        check_weights(state.profile, list(members.values()), most, what, RESOURCE_EXHAUSTED)
-        return tuple(members.items())
+        check_weights(state.profile, [share.weight for share in shares.values()], most, what, RESOURCE_EXHAUSTED)
+        return tuple(shares.values())
 
 
 def _check_max_size(state: ProfileState, max_size: int, what: str) -> None:

@@ -7,33 +7,75 @@ from. What an entry refers to is part of its note (table_state.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from math import gcd
 
 from finsy.proto import p4r
 
-from p4switch.dataplane import DataPlane, TableEntry
+from p4switch.dataplane import DataPlane, PortStatus, TableEntry
 from p4switch.server import dataplane_errors
 from p4switch.server.actions import Params, decode_action, encode_action
 from p4switch.server.handler import MODIFY, DataPlaneUser
 from p4switch.server.matches import EntryKey
 from p4switch.server.schema import ActionProfile, Schema, Table
-from p4switch.server.status import INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED, UNIMPLEMENTED, RequestError
+from p4switch.server.status import (
+    INVALID_ARGUMENT,
+    NOT_FOUND,
+    RESOURCE_EXHAUSTED,
+    UNIMPLEMENTED,
+    RequestError,
+    list_choices,
+)
+from p4switch.server.values import decode_unsigned, encode_unsigned
 
+Ports = Callable[[], list[PortStatus]]
 Call = tuple[int, Params]  # an action and its arguments
 User = tuple[int, EntryKey]  # a table entry: table id and key
 
+_PORT_BITS = 9  # v1model's PortId_t
 _MOST_CHOICES = 65536  # actions that an entry may choose from, members repeated by weight
 
 
 @dataclass(frozen=True)
+class Watch:
+    """The port that a member's or a one shot's liveness depends on. deprecated: it was written in the old field."""
+
+    port: int
+    deprecated: bool = False
+
+    def put(self, into: p4r.ActionProfileAction | p4r.ActionProfileGroup.Member) -> None:
+        if self.deprecated:
+            into.watch = self.port
+        else:
+            into.watch_port = encode_unsigned(self.port)
+
+
+@dataclass(frozen=True)
+class Shot:
+    """An action of a one shot."""
+
+    call: Call
+    weight: int
+    watch: Watch | None
+
+
+@dataclass(frozen=True)
+class Share:
+    """A member's part in a group."""
+
+    member: int
+    weight: int
+    watch: Watch | None
+
+
+@dataclass(frozen=True)
 class Reference:
-    """What an entry of an indirect table refers to: a member, a group, or the (action, weight) pairs of a one shot."""
+    """What an entry of an indirect table refers to: a member, a group, or the actions of a one shot."""
 
     member: int = 0
     group: int = 0
-    shots: tuple[tuple[Call, int], ...] | None = None
+    shots: tuple[Shot, ...] | None = None
 
 
 @dataclass
@@ -44,9 +86,9 @@ class Member:
 
 @dataclass
 class Group:
-    """members: (member id, weight), as written."""
+    """A group of a selector; its members as written."""
 
-    members: tuple[tuple[int, int], ...]
+    members: tuple[Share, ...]
     max_size: int
     users: set[User] = field(default_factory=set)
 
@@ -58,7 +100,7 @@ class ProfileState:
     profile: ActionProfile
     members: dict[int, Member] = field(default_factory=dict)
     groups: dict[int, Group] = field(default_factory=dict)
-    one_shots: set[User] = field(default_factory=set)
+    one_shots: dict[User, Reference] = field(default_factory=dict)
 
     def member(self, number: int) -> Member:
         if number not in self.members:
@@ -74,9 +116,12 @@ class ProfileState:
 class Profiles(DataPlaneUser):
     """All profiles of a loaded pipeline, by P4Info id."""
 
-    def __init__(self, schema: Schema, dataplane: DataPlane) -> None:
+    def __init__(self, schema: Schema, dataplane: DataPlane, ports: Ports) -> None:
         super().__init__(dataplane)
         self.schema = schema
+        self._ports = ports
+        self.on_watch: Callable[[], None] = lambda: None  # called when something depends on a port
+        self._up: frozenset[int] = frozenset()
         self.states = {number: ProfileState(profile) for number, profile in schema.profiles.items()}
 
     def find(self, profile_id: int) -> ProfileState:
@@ -118,8 +163,12 @@ class Profiles(DataPlaneUser):
             return None
         state = self.states[table.implementation]
         if reference.shots is not None:
-            return _repeat(reference.shots)
-        return _repeat((state.member(number).call, weight) for number, weight in state.group(reference.group).members)
+            return _repeat((shot.call, shot.weight) for shot in reference.shots if self._alive(shot.watch))
+        return _repeat(
+            (state.member(share.member).call, share.weight)
+            for share in state.group(reference.group).members
+            if self._alive(share.watch)
+        )
 
     def offer(self, table: Table, entry: TableEntry, reference: Reference) -> None:
         """Let an entry that is in the table now choose from what it refers to."""
@@ -131,20 +180,19 @@ class Profiles(DataPlaneUser):
     def refer(self, table: Table, key: EntryKey, old: Reference | None, new: Reference | None) -> None:
         """Note that an entry refers to something else now."""
         state, user = self.states[table.implementation], (table.id, key)
-        for users in self._users(state, old):
-            users.discard(user)
-        for users in self._users(state, new):
-            users.add(user)
-
-    @staticmethod
-    def _users(state: ProfileState, reference: Reference | None) -> list[set[User]]:
-        if reference is None:
-            return []
-        if reference.shots is not None:
-            return [state.one_shots]
-        if reference.group:
-            return [state.groups[reference.group].users] if reference.group in state.groups else []
-        return [state.members[reference.member].users] if reference.member in state.members else []
+        state.one_shots.pop(user, None)
+        if old is not None and old.group in state.groups:
+            state.groups[old.group].users.discard(user)
+        if old is not None and old.member in state.members:
+            state.members[old.member].users.discard(user)
+        if new is None:
+            return
+        if new.shots is not None:
+            state.one_shots[user] = new
+        elif new.group:
+            state.groups[new.group].users.add(user)
+        else:
+            state.members[new.member].users.add(user)
 
     def describe(self, table: Table, reference: Reference, into: p4r.TableAction) -> None:
         """Fill in the action of an entry as it was written."""
@@ -154,32 +202,29 @@ class Profiles(DataPlaneUser):
             into.action_profile_group_id = reference.group
         else:
             into.action_profile_action_set.SetInParent()
-            for (action_id, params), weight in reference.shots or ():
-                shot = into.action_profile_action_set.action_profile_actions.add(weight=weight)
-                encode_action(table.actions[action_id].action, params, shot.action)
+            for shot in reference.shots or ():
+                action_id, params = shot.call
+                message = into.action_profile_action_set.action_profile_actions.add(weight=shot.weight)
+                encode_action(table.actions[action_id].action, params, message.action)
+                if shot.watch is not None:
+                    shot.watch.put(message)
 
-    def _shots(
-        self, table: Table, state: ProfileState, message: p4r.ActionProfileActionSet
-    ) -> tuple[tuple[Call, int], ...]:
+    def _shots(self, table: Table, state: ProfileState, message: p4r.ActionProfileActionSet) -> tuple[Shot, ...]:
         what = f"action set of table '{table.name}'"
         if state.members or state.groups:
             raise RequestError(
-                INVALID_ARGUMENT,
-                f"{what}: '{state.profile.name}' has members or groups; one shots and they exclude each other",
+                INVALID_ARGUMENT, f"{what}: '{state.profile.name}' has members or groups, which exclude one shots"
             )
         if message.action_selection_mode or message.size_semantics:
             raise RequestError(
                 UNIMPLEMENTED, f"{what}: selection modes and size semantics of its own are not supported"
             )
-        for each in message.action_profile_actions:
-            refuse_watch(each, what)
         shots = tuple(
-            (decode_action(table, each.action, as_default=False), each.weight)
+            Shot(decode_action(table, each.action, as_default=False), each.weight, self.watch(each, what))
             for each in message.action_profile_actions
         )
-        check_weights(
-            state.profile, [weight for _, weight in shots], state.profile.max_group_size, what, INVALID_ARGUMENT
-        )
+        weights = [shot.weight for shot in shots]
+        check_weights(state.profile, weights, state.profile.max_group_size, what, INVALID_ARGUMENT)
         return shots
 
     # ------------------------------------------------------------------------------------- members and groups
@@ -193,7 +238,7 @@ class Profiles(DataPlaneUser):
             if error is not None:
                 raise dataplane_errors.translate(error, f"member {number}")
         for group_number, group in state.groups.items():
-            if any(each == number for each, _ in group.members):
+            if any(share.member == number for share in group.members):
                 self.renew(group_number, group)
 
     def renew(self, number: int, group: Group) -> None:
@@ -201,11 +246,49 @@ class Profiles(DataPlaneUser):
         for table_id, key in group.users:
             self.offer(self.schema.tables[table_id], TableEntry(table_id, *key), Reference(group=number))
 
+    # ------------------------------------------------------------------------------------------- watched ports
 
-def refuse_watch(message: p4r.ActionProfileAction | p4r.ActionProfileGroup.Member, what: str) -> None:
-    """Raise UNIMPLEMENTED when a member is to depend on a port."""
-    if message.WhichOneof("watch_kind") is not None and (message.watch_port or message.watch):
-        raise RequestError(UNIMPLEMENTED, f"{what}: watch ports are not supported by this switch")
+    def watch(self, message: p4r.ActionProfileAction | p4r.ActionProfileGroup.Member, what: str) -> Watch | None:
+        """Read what a member depends on; INVALID_ARGUMENT unless it is a port of this switch, or nothing."""
+        if message.watch:
+            watch = Watch(message.watch, deprecated=True)
+        elif message.watch_port:
+            watch = Watch(decode_unsigned(message.watch_port, _PORT_BITS, f"{what}: watch port"))
+        else:
+            return None
+        ports = {port.port for port in self._ports() if port.iface}
+        if watch.port not in ports:
+            known = list_choices(map(str, ports))
+            raise RequestError(INVALID_ARGUMENT, f"{what}: there is no port {watch.port} to watch; there is {known}")
+        self.look_at_ports()
+        self.on_watch()
+        return watch
+
+    def look_at_ports(self) -> bool:
+        """Let entries choose anew where a watched port has changed; False when no port is watched at all."""
+        groups = [
+            (number, group)
+            for state in self.states.values()
+            for number, group in state.groups.items()
+            if any(share.watch is not None for share in group.members)
+        ]
+        shots = [
+            (user, reference)
+            for state in self.states.values()
+            for user, reference in state.one_shots.items()
+            if any(shot.watch is not None for shot in reference.shots or ())
+        ]
+        up = frozenset(port.port for port in self._ports() if port.iface and port.up)
+        if up != self._up:
+            self._up = up
+            for number, group in groups:
+                self.renew(number, group)
+            for (table_id, key), reference in shots:
+                self.offer(self.schema.tables[table_id], TableEntry(table_id, *key), reference)
+        return bool(groups or shots)
+
+    def _alive(self, watch: Watch | None) -> bool:
+        return watch is None or watch.port in self._up
 
 
 def check_weights(profile: ActionProfile, weights: list[int], most: int, what: str, code: int) -> None:

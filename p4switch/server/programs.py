@@ -53,7 +53,7 @@ class Programs:
         """VERIFY_AND_COMMIT: run a program with fresh tables."""
         with translated("p4_device_config"):
             self._dataplane.load(pipeline.build.library)  # if it fails, the old program goes on
-        entities = Entities(pipeline.schema, self._dataplane, self._lock, self._notifier)
+        entities = Entities(pipeline.schema, self._dataplane, self._lock, self._notifier, self._dataplane.ports)
         self._replace(Loaded(pipeline, entities, self._dataplane))
 
     def save(self, pipeline: Pipeline) -> None:
@@ -116,7 +116,9 @@ class Programs:
         with translated("p4_device_config"):
             dataplane = DataPlane(options)
             dataplane.load(pipeline.build.library)
-        return Loaded(pipeline, Entities(pipeline.schema, dataplane, self._lock, None), dataplane)
+        return Loaded(
+            pipeline, Entities(pipeline.schema, dataplane, self._lock, None, self._dataplane.ports), dataplane
+        )
 
     def _discard_saved(self) -> None:
         if self._saved is not None:

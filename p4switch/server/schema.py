@@ -176,7 +176,7 @@ class Schema:
         if p4_id in self.names:
             actual = _PREFIXES.get(p4_id >> 24, "object")
             raise RequestError(INVALID_ARGUMENT, f"id {p4_id} is {actual} '{self.names[p4_id]}', not a {kind}")
-        known = status.choices(f"'{self.names[each]}' ({each})" for each in objects)
+        known = status.list_choices(f"'{self.names[each]}' ({each})" for each in objects)
         raise RequestError(INVALID_ARGUMENT, f"no {kind} has id {p4_id} in the P4Info; there is {known}")
 
 
@@ -273,7 +273,7 @@ def _keys(match_fields: Iterable[p4i.MatchField], types: Types, owner: str) -> t
             raise RequestError(
                 INVALID_ARGUMENT,
                 f"P4Info: match field '{each.name}' of {owner} has match kind {kind}; "
-                f"this switch has {status.choices(_KIND_NAMES.values())}",
+                f"this switch has {status.list_choices(_KIND_NAMES.values())}",
             )
         keys.append(Key(Field.of(each, types, f"match field '{each.name}' of {owner}"), each.match_type))
     return tuple(keys)

@@ -73,7 +73,7 @@ def abort(context: grpc.ServicerContext, error: RequestError | BatchError) -> No
     raise AssertionError("abort() of gRPC always raises")
 
 
-def choices(names: Iterable[str]) -> str:
+def list_choices(names: Iterable[str]) -> str:
     """List valid choices for a message, shortened when there are many."""
     listed = sorted(names)
     if not listed:

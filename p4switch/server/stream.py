@@ -28,6 +28,8 @@ def serve_stream(
     def gone() -> None:
         outbox.close()
         device.leave(session)
+        if outbox.dropped:
+            LOG.warning("a controller read too slowly: %d notifications were dropped", outbox.dropped)
 
     if not context.add_callback(gone):
         return

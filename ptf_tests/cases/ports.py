@@ -7,6 +7,8 @@ from codec.scapy_layers import Link, Notice
 from ptf_tests.base import EVENT_PORT, MODE_MANAGED, REMOTE, UPLINKS, EthlinkTest
 from ptf_tests.frames import control_frames, data_frames, probe, store
 
+CONSUMED = 125  # packet-in reason of a frame that has done its work in the switch
+
 
 class UnknownPort(EthlinkTest):
     """Frames of a port without configuration are dropped and counted, good and bad alike."""
@@ -69,14 +71,25 @@ class TenantIsThePorts(EthlinkTest):
         self.expect_dropped(3, probe(3, 1), "other_tenant")
 
 
+class EventPortTrapped(EthlinkTest):
+    """A controller that wants to know sees what the switch is told."""
+
+    def runTest(self) -> None:
+        self.insert("trap", {"reason": CONSUMED}, "to_cpu")
+        notice = Link(kind=0, crc=0) / Notice(type=NoticeType.PORT_STATUS, state=1, port=3)
+        self.send(EVENT_PORT, notice)
+        self.expect_packet_in(notice, ingress_port=EVENT_PORT, reason=CONSUMED)
+        self.expect_quiet()
+
+
 class EventPort(EthlinkTest):
     """What the target senses is for the switch alone: nothing leaves, and nothing counts as dropped."""
 
     def runTest(self) -> None:
         notices: list[Packet] = [
-            Link(crc=0) / Notice(type=NoticeType.PORT_STATUS, state=state, port=3) for state in (0, 1)
+            Link(kind=0, crc=0) / Notice(type=NoticeType.PORT_STATUS, state=state, port=3) for state in (0, 1)
         ]
-        notices += [Link(crc=0) / Notice(type=NoticeType.TICK)]
+        notices += [Link(kind=0, crc=0) / Notice(type=NoticeType.TICK)]
         received, drops = self.switch.counts([("port_rx", EVENT_PORT)]), self.drops([EVENT_PORT])
         for frame in [*map(bytes, notices), bytes(14), bytes(store(1, 2))]:
             self.send(EVENT_PORT, frame)

@@ -15,7 +15,9 @@ from scapy.packet import Packet
 from codec.scapy_layers import Link
 from endpoint import EndpointOptions, Gpu
 
-FAST = EndpointOptions(timeout_s=2.0, linger_s=0.0)
+FAST = EndpointOptions(timeout_s=20, linger_s=0)
+PATIENT = EndpointOptions(timeout_s=30, first_rto_s=10, min_rto_s=10, max_rto_s=10, linger_s=0)
+"""Sends nothing again, be the machine ever so busy: for tests that count frames."""
 
 
 def ip(command: str) -> None:

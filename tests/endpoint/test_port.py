@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from endpoint import (
     PortError,
 )
 from endpoint.port import Port
-from tests.endpoint.conftest import add_cable, ip
+from tests.endpoint.conftest import PATIENT, add_cable, ip
 
 Maker = Callable[..., Gpu]
 
@@ -107,8 +108,8 @@ def test_removed_interface_neither_spins_nor_hangs(cable: tuple[str, str], gpus:
 def test_slow_interface_makes_frames_wait(cable: tuple[str, str], gpus: Maker) -> None:
     """What the interface does not take at once waits in the port, in order, and is sent by and by."""
     shape(cable[0], "20mbit")
-    slow = EndpointOptions(window=1000, first_rto_s=1, min_rto_s=1, max_rto_s=2, linger_s=0)
-    a, b = gpus(1, {0: cable[0]}, options=slow), gpus(2, {0: cable[1]})
+    slow = replace(PATIENT, window=1000)
+    a, b = gpus(1, {0: cable[0]}, options=slow), gpus(2, {0: cable[1]}, options=slow)
     region = b.register(1 << 18)
     data = np.random.default_rng(1).integers(0, 256, 1 << 18, np.uint8)
     transfer = a.store_async(2, 0, data)

@@ -13,7 +13,7 @@ import pytest
 from endpoint import EndpointOptions, Gpu, LsuTimeout
 from p4switch.build import build
 from p4switch.dataplane import DataPlane, FieldMatch, SwitchOptions, TableEntry
-from tests.endpoint.conftest import add_cable
+from tests.endpoint.conftest import PATIENT, add_cable
 
 PROGRAM = Path(__file__).resolve().parents[2] / "p4src" / "ethlink.p4"
 OPEN, ENDPOINT = 0, 1
@@ -73,7 +73,7 @@ def switch(namespace: str) -> Iterator[Callable[..., Switch]]:
 
 def test_accesses_pass(switch: Callable[..., Switch], gpus: Maker) -> None:
     s = switch({1: 1, 2: 1})
-    a, b = gpus(1, {0: "gpu1"}, peers=[2]), gpus(2, {0: "gpu2"}, peers=[1])
+    a, b = gpus(1, {0: "gpu1"}, options=PATIENT), gpus(2, {0: "gpu2"}, options=PATIENT)
     region = b.register(1 << 14)
     data = np.random.default_rng(1).integers(0, 256, 1 << 14, np.uint8)
     a.store(2, 0, data)

@@ -93,6 +93,21 @@ def restart(run_dir: Path, target: str) -> None:
         assert status.switches["s2"].boots == 2
         assert all_good(session.run(PING))
 
+        # A controller that finds its program but does not know that it was installed to the end, goes on with it:
+        # what is missing is added, what is there stays, also where it differs.
+        session.stop_controller()
+        session.status_path.unlink()
+        route = 'te = TableEntry("forward")(action="to_port")\nte.match["tenant"] = "1"\n'
+        shell(
+            session.fabric.switch("s1"),
+            route + 'te.match["dst"] = "1"\nte.delete()\nte.match["dst"] = "2"\nte.action["port"] = "3"\nte.modify()',
+        )
+        session.start_controller()
+        status = session.wait_programmed()
+        [line] = difference(session, "s1")
+        assert line.startswith("changed: forward(dst=2, tenant=1) -> to_port(port=3)"), line
+        assert status.switches["s1"].drift == [line]
+
 
 def edit(run_dir: Path, target: str) -> None:
     """Edit tables by hand beside the running controller: the effect is immediate, and nobody overwrites it."""

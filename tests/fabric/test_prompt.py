@@ -88,6 +88,8 @@ def test_the_prompt_runs_scenarios_and_restarts_switches(terminal: Terminal) -> 
     assert "*** choose one of: s1, s2" in terminal.expect("mininet> ")
     terminal.send("g1 ip -br link\n")
     assert "g1-eth1" in terminal.expect("mininet> ")
+    terminal.send('g2 python -c "from endpoint import Gpu; print(Gpu.from_environment())"\n')
+    assert "Gpu(id=2, planes=[0, 1]" in terminal.expect("mininet> ")
     terminal.send("scenario ping --count 10\n")
     assert "ok: ping" in terminal.expect("mininet> ")
     terminal.send("exit\n")

@@ -25,11 +25,14 @@ from p4switch.ir import Loc
 
 @dataclass
 class Passed:
-    """One parameter with its argument; value is None for '_' given to an out parameter or an optional one left out."""
+    """One parameter with its argument; value is None for '_' given to an out parameter or an optional one left out.
+
+    saved: the value of an inout argument before the arguments after it were evaluated, where those may change it."""
 
     param: ast.Parameter
     loc: Loc
     value: Operand | None
+    saved: Operand | None = None
 
 
 def path_of(expr: ir.Expr) -> tuple[str | int, ...] | None:
@@ -136,12 +139,19 @@ class Arguments(Types):
             if param.direction in ("out", "inout"):
                 operand = self.freeze(self.lvalue_operand(operand, node, param), node.loc)
             if len(self.out) != mark:
-                ins = [p for p in passed if p.value is not None and p.param.direction not in ("out", "inout")]
-                values = self.keep_order([p.value for p in ins if p.value is not None], mark, node.loc)
-                for entry, value in zip(ins, values, strict=True):
-                    entry.value = value
+                self.save_arguments(passed, mark, node.loc)
             passed.append(Passed(param, ast.start_of(node), operand))
         return passed
+
+    def save_arguments(self, passed: list[Passed], mark: int, loc: Loc) -> None:
+        """Fix the values of earlier arguments in front of the statements since `mark` (P4_16 section 6.8, step 4)."""
+        earlier = [p for p in passed if p.value is not None and p.param.direction != "out"]
+        values = self.keep_order([p.saved or p.value for p in earlier if p.value is not None], mark, loc)
+        for entry, value in zip(earlier, values, strict=True):
+            if entry.param.direction == "inout":
+                entry.saved = value
+            else:
+                entry.value = value
 
     def lvalue_operand(self, operand: Operand, node: ast.Expr, param: ast.Parameter) -> Operand:
         if isinstance(operand, UnknownVal | ExternVal):
@@ -272,6 +282,7 @@ class Arguments(Types):
                 kind = self.resolve_type(entry.param.type)
             free = (
                 by_reference
+                and entry.saved is None
                 and path is not None
                 and sum(overlap(path, w) for w in writes) <= (1 if entry.param.direction in ("out", "inout") else 0)
             )
@@ -305,7 +316,8 @@ class Arguments(Types):
                 return Value(kind, value.expr, True)
             copy = self.local(param.name, kind)
             if param.direction == "inout":
-                self.emit(ir.Assign(entry.loc, copy.expr, value.expr))
+                before = entry.saved if isinstance(entry.saved, Value) else value
+                self.emit(ir.Assign(entry.loc, copy.expr, before.expr))
             elif ty.contains_header(kind):
                 self.set_invalid(copy, entry.loc)
             copies.append((value, copy))

@@ -340,7 +340,7 @@ class Blocks(Tables):
                     f"{param.direction} parameter '{param.name}' needs a {own.type} variable, found {value.what}",
                 )
             if param.direction != "out" and value is not None:
-                self.store(own, self.convert(value, own.type, entry.loc), loc)
+                self.store(own, self.convert(entry.saved or value, own.type, entry.loc), loc)
             elif ty.contains_header(own.type):
                 self.set_invalid(own, loc)
             if writable and isinstance(value, Value):

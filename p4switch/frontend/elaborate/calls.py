@@ -231,8 +231,6 @@ class Calls(Externs):
         kind = base.type
         low, high = size_bounds(kind)
         if high is None or low is None:
-            if isinstance(kind, ty.TypeVar):
-                return UnknownVal()
             self.fail(node.loc, f"{kind} has no size in bits")
         size = low if name.startswith("min") else high
         # A constant of arbitrary precision, as the specification says.

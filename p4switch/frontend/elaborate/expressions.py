@@ -54,10 +54,6 @@ class Expressions(Operators):
         """Elaborate an expression and convert it to a type, without storing aggregates."""
         return self.convert(self.expr(node), target, ast.start_of(node))
 
-    def rvalue(self, node: ast.Expr, target: ty.Type) -> ir.Expr:
-        """Elaborate an expression to an IR expression of a type."""
-        return self.materialize(self.typed(node, target), node.loc)
-
     def condition(self, node: ast.Expr, what: str) -> Value:
         operand = self.expr(node)
         if operand.type is ty.UNKNOWN:

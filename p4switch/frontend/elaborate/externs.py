@@ -302,8 +302,6 @@ class Externs(Arguments):
                 if not node.type_args:
                     self.fail(loc, "lookahead() needs the type to look at", "write lookahead<bit<8>>()")
                 return UnknownVal()
-            if isinstance(kind, ty.TypeVar):
-                return UnknownVal()
             if kind.bit_width() is None:
                 self.fail(loc, f"lookahead of {kind}", "its width is not fixed")
             target = self.temp(kind)
@@ -322,7 +320,7 @@ class Externs(Arguments):
 
     def extract(self, passed: list[Passed], node: ast.CallExpr) -> Operand:
         target = passed[0].value
-        if isinstance(target, UnknownVal) or (target is not None and isinstance(target.type, ty.TypeVar)):
+        if target is not None and target.type is ty.UNKNOWN:
             return self.void()
         if target is None:  # extract<T>(_): what is skipped is extracted into a temporary
             if not node.type_args:
@@ -383,7 +381,7 @@ class Externs(Arguments):
                 self.emit_value(self.part(value, name, i), loc)
         elif isinstance(kind, ty.Struct):
             self.emit(ir.Emit(loc, self.materialize(value, loc)))
-        elif not isinstance(value, UnknownVal) and not isinstance(kind, ty.TypeVar):
+        elif kind is not ty.UNKNOWN:
             self.fail(
                 loc,
                 f"emit() needs a header, found {value.what}",

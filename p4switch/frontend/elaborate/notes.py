@@ -8,6 +8,7 @@ from p4switch import ir
 from p4switch.frontend import ast
 from p4switch.frontend.elaborate.objects import annotation, text_of
 from p4switch.frontend.errors import Failure
+from p4switch.frontend.lexer import parse_int
 
 # Unstructured annotations that P4Info has fields for.
 _SHOWN_OTHERWISE = frozenset(["name", "id", "brief", "description"])
@@ -85,8 +86,8 @@ def number_of(annotations: tuple[ast.Annotation, ...], name: str) -> int | None:
         return None
     text = "".join(t for _, t in found.tokens)
     try:
-        return int(text, 0)
-    except ValueError:
+        return parse_int(text.removeprefix("-"), found.loc)[0] * (-1 if text.startswith("-") else 1)
+    except Failure:
         raise Failure(found.loc, f"@{name} needs an integer, found '{text}'") from None
 
 

@@ -20,6 +20,7 @@ class Named:
     value: object  # the IR object, its identity still empty
     position: tuple[int, ...]
     loc: ir.Loc
+    types: tuple[tuple[str, str], ...] = ()  # named types that it mentions, as keys of TypeInfo.named
 
 
 # First element of positions: global objects, those inside the package's blocks.

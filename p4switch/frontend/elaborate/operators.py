@@ -69,10 +69,9 @@ class Operators(ElaboratorBase):
         if source is target or source is ty.UNKNOWN or target is ty.UNKNOWN:
             return operand
         if isinstance(operand, IntVal):
-            if isinstance(target, ty.Bits):
+            # An integer literal also becomes a distinct type without a cast, as p4c has it.
+            if isinstance(ty.underlying(target), ty.Bits) and not isinstance(target, ty.SerEnum):
                 return const(target, operand.value)
-            if isinstance(target, ty.Varbit):
-                return Aggregate(target, [operand])
         elif isinstance(operand, ListVal | NamedVal):
             return self.convert_list(operand, target, loc)
         elif isinstance(operand, InvalidVal):
@@ -289,6 +288,11 @@ class Operators(ElaboratorBase):
             return const(right.type, left.value), right
         if isinstance(right, IntVal) and isinstance(left.type, ty.Bits):
             return left, const(left.type, right.value)
+        if op in ("==", "!="):
+            if isinstance(left, IntVal) and isinstance(right.type, ty.NewType):
+                return self.convert(left, right.type, loc), right
+            if isinstance(right, IntVal) and isinstance(left.type, ty.NewType):
+                return left, self.convert(right, left.type, loc)
         hint = ""
         if isinstance(left.type, ty.Bits) and isinstance(right.type, ty.Bits):
             hint = f"cast one side: ({left.type})..."
@@ -417,8 +421,6 @@ class Operators(ElaboratorBase):
         if isinstance(left, IntVal) and isinstance(right, IntVal):
             return boolean(left.value == right.value)
         if not (isinstance(left, Value) and isinstance(right, Value)):
-            if isinstance(kind, ty.TypeVar):
-                return UnknownVal()
             self.fail(loc, f"cannot compare {left.what} with {right.what}")
         if left.constant is not None and right.constant is not None:
             return boolean(left.constant == right.constant)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -268,6 +270,10 @@ class Elaborator(Parsers):
             self.fail(
                 param.loc, f"parameter '{param.name}' of '{decl.name}' must be a struct, found {kind}", PARAMS[block]
             )
+        if not kind.is_data:
+            bad = next(name for name, field in kind.fields.items() if not field.is_data)
+            hint = f"field '{bad}' has type {kind.fields[bad]}"
+            self.fail(param.loc, f"parameter '{param.name}' of '{decl.name}' has no values at run time", hint)
         known = self.roots.get(root)
         if kind.kind == "header_union":
             self.fail(
@@ -379,6 +385,7 @@ class Elaborator(Parsers):
         assert isinstance(headers, ty.Struct) and isinstance(meta, ty.Struct)
         if self.type_info.mentions_errors:
             self.type_info.add(ir.NamedType("error", "error", values=tuple(self.error_members.items())))
+        self.drop_unused()
         self.attach_direct_objects()
         self.controller_headers(program)
         self.order_objects()
@@ -444,12 +451,13 @@ class Elaborator(Parsers):
         unowned = {id(i) for i in self.objects.named if i.kind.startswith("direct_") and i.value.table is None}  # type: ignore[attr-defined]
         self.objects.named = [i for i in self.objects.named if id(i) not in unowned]
 
-    def order_objects(self) -> None:
-        """Drop tables that are never applied, and actions that no other table runs; put the rest in p4c's order."""
+    def drop_unused(self) -> None:
+        """Drop tables that are never applied, and actions that no other table runs."""
         applied: set[str] = set()
         for block in self.blocks.values():
             if isinstance(block, ir.ControlBlock):
                 applied_tables(block.body, applied)
+        before = list(self.objects.named)
         kept: list[Named] = []
         used: set[str] = set()
         for item in self.objects.named:
@@ -458,8 +466,18 @@ class Elaborator(Parsers):
                     continue
                 used.update(a.action for a in item.value.actions)
             kept.append(item)
-        kept = [i for i in kept if not isinstance(i.value, ir.Action) or i.value.ir_name in used]
-        kept.sort(key=lambda i: i.position)
+        self.objects.named = [i for i in kept if not isinstance(i.value, ir.Action) or i.value.ir_name in used]
+        # Types that only dropped ones mention are not described. A table's mentions include those of its actions.
+        in_tables = Counter(key for item in before if isinstance(item.value, ir.Table) for key in item.types)
+        elsewhere = Counter(self.type_info.log) - in_tables
+        mentioned = {key for item in self.objects.named for key in item.types}
+        for key in in_tables:
+            if key not in mentioned and not elsewhere[key]:
+                del self.type_info.named[key]
+
+    def order_objects(self) -> None:
+        """Put objects in p4c's order."""
+        kept = sorted(self.objects.named, key=lambda i: i.position)
         # Top-level actions come first in the first block whose tables run them, in the order of those tables.
         top = {i.value.ir_name: i for i in kept if isinstance(i.value, ir.Action) and i.value.ir_name in self.top_level}
         for item in list(kept):
@@ -529,7 +547,7 @@ class Elaborator(Parsers):
         numbers = []
         for kind, text in found.tokens:
             if kind == "INT":
-                numbers.append(int(text, 0))
+                numbers.append(int(re.sub(r"^\d+[ws]", "", text), 0))
             elif kind == "ID":
                 operand = self.globals.find(text)
                 if isinstance(operand, Value) and operand.constant is not None:

@@ -131,7 +131,7 @@ class Statements(Calls):
         except Failure:
             self.scope.names.setdefault(node.name, UnknownVal())
             raise
-        if kind is ty.UNKNOWN or isinstance(kind, ty.TypeVar):
+        if kind is ty.UNKNOWN:
             self.declare_name(node.name, UnknownVal(), node.loc)
             return
         if not kind.is_data:
@@ -309,7 +309,8 @@ class Statements(Calls):
             if isinstance(node.collection, ast.RangeExpr):
                 self.for_range(node, variable, node.collection)
                 return
-            collection = self.expr(node.collection)
+            # What is looped over is evaluated once, before the first iteration.
+            collection = self.snapshot(self.expr(node.collection), node.loc)
             if isinstance(collection.type, ty.Stack):
                 items = [self.element(collection, i) for i in range(collection.type.size)]
             elif isinstance(collection, ListVal):

@@ -56,11 +56,13 @@ class Tables(KeyNames):
         full_name = control_plane_name(action.decl.name, action.decl.annotations, action.prefix)
         ir_name = self.names.unique(full_name.replace(".", "_"))
         self._actions[key] = ir_name
+        mark = len(self.type_info.log)
         value = self.action_body(action, bound, ir_name)
         position = action.position
         if action.prefix is None:
             self.top_level.add(ir_name)
-        self.objects.add("action", full_name, action.decl.annotations, value, position)
+        found = self.objects.add("action", full_name, action.decl.annotations, value, position)
+        found.types = tuple(self.type_info.log[mark:])
         return ir_name
 
     def mention_action(self, action: ActionVal) -> None:
@@ -144,6 +146,7 @@ class Tables(KeyNames):
     def table_decl(self, node: ast.TableDecl, prefix: str) -> TableVal:
         full_name = control_plane_name(node.name, node.annotations, prefix)
         table = TableVal(node, self.names.unique(full_name.replace(".", "_")))
+        mark = len(self.type_info.log)
         keys: list[ir.Key] = []
         key_types: list[ty.Type] = []
         for element in node.keys:
@@ -202,7 +205,8 @@ class Tables(KeyNames):
             implementation=self.implementation(properties, full_name),
             support_timeout=self.flag(properties, "support_timeout", False),
         )
-        self.objects.add("table", full_name, node.annotations, value)
+        found = self.objects.add("table", full_name, node.annotations, value)
+        found.types = tuple(self.type_info.log[mark:])
         return table
 
     def key(self, table: TableVal, element: ast.KeyElement, keys: list[ir.Key]) -> ty.Type:
@@ -279,6 +283,8 @@ class Tables(KeyNames):
             return actions[table.action_names.index("NoAction")].action, (), False
         try:
             name, args = self.action_expression(given.value, refs, node.name)
+            if name not in table.action_names:
+                return "", (), given.is_const  # the action itself is in error
             if actions[table.action_names.index(name)].table_only:
                 self.fail(given.loc, f"action '{name}' is @tableonly and cannot be the default action")
             return actions[table.action_names.index(name)].action, args, given.is_const

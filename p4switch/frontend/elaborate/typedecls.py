@@ -47,8 +47,6 @@ class Types(Expressions):
             if element is ty.UNKNOWN:
                 return ty.UNKNOWN
             if not isinstance(element, ty.Struct) or element.kind not in ("header", "header_union"):
-                if isinstance(element, ty.TypeVar):
-                    return ty.UNKNOWN
                 self.fail(ref.loc, f"stack of {element}", "only headers and header unions form stacks")
             if not 1 <= size <= MAX_STACK:
                 self.fail(ref.size.loc, f"a stack of {size} elements", f"sizes: 1 to {MAX_STACK}")
@@ -162,7 +160,7 @@ class Types(Expressions):
         return result
 
     def check_field(self, decl: ast.StructDecl, field: ast.FieldDecl, kind: ty.Type) -> None:
-        if kind is ty.UNKNOWN or isinstance(kind, ty.TypeVar):
+        if kind is ty.UNKNOWN:
             return
         base = ty.underlying(kind)
         if decl.kind == "header_union":

@@ -14,6 +14,7 @@ class TypeInfo:
 
     def __init__(self) -> None:
         self.named: dict[tuple[str, str], ir.NamedType] = {}
+        self.log: list[tuple[str, str]] = []  # every mention of a named type, in order
         self.mentions_errors = False
 
     def spec(self, kind: ty.Type) -> ir.TypeSpec:
@@ -47,17 +48,18 @@ class TypeInfo:
         return ir.TypeSpec("serializable_enum", name=name)
 
     def add(self, named: ir.NamedType) -> None:
-        self.named.setdefault((named.kind, named.name), named)
+        key = (named.kind, named.name)
+        self.named.setdefault(key, named)
+        self.log.append(key)
 
     def struct(self, kind: ty.Struct) -> ir.TypeSpec:
         name = control_plane_name(kind.name, kind.decl.annotations if kind.decl else (), None)
-        if (kind.kind, name) not in self.named:
-            if kind.kind == "header":
-                # P4Info's headers are flat, and their fields are strings of bits.
-                members = tuple((n, self.spec(_bitstring(t))) for n, t in ty.leaves(kind))
-            else:
-                members = tuple((n, self.spec(t)) for n, t in kind.fields.items())
-            self.add(ir.NamedType(kind.kind, name, members))
+        if kind.kind == "header":
+            # P4Info's headers are flat, and their fields are strings of bits.
+            members = tuple((n, self.spec(_bitstring(t))) for n, t in ty.leaves(kind))
+        else:
+            members = tuple((n, self.spec(t)) for n, t in kind.fields.items())
+        self.add(ir.NamedType(kind.kind, name, members))
         return ir.TypeSpec(kind.kind, name=name)
 
     def new_type(self, kind: ty.NewType) -> ir.TypeSpec:
@@ -75,7 +77,10 @@ class TypeInfo:
             if not isinstance(base, ty.Bits):
                 raise Failure(found.loc, f"@p4runtime_translation on a type of {base}", "translated types are bit<W>")
             uri, width = translation(kind)
-            self.add(ir.NamedType("new_type", name, width=width, original=original, uri=uri, notes=described))
+            named = ir.NamedType(
+                "new_type", name, width=width, original=original, translated=True, uri=uri, notes=described
+            )
+            self.add(named)
         return ir.TypeSpec("new_type", name=name)
 
     def mention(self, kind: ty.Type) -> str:

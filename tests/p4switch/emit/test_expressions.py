@@ -217,3 +217,33 @@ def test_decimal_digits_of_wide_values(tmp_path: Path) -> None:
         literals = ", ".join(word_literals(value, 192))
         body.append(f"{{ const uint64_t w[] = {{{literals}}}; char t[80]; t[p4_put_decimal(t, w, 3)] = 0; puts(t); }}")
     assert run_c(tmp_path, Layout(), body).split() == [str(v) for v in values]
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("op", ["+", "/", "|+|", ">>", "++", "~", "cast", "slice", "mux", "<"])
+def test_text_grows_with_the_depth_of_an_expression(op: str) -> None:
+    """Written once per operand: twice would be two to the power of the depth."""
+    width = 100 if op in ("cast", "slice", "++") else 32
+    t = ir.Bits(width)
+    sizes = []
+    for depth in (20, 40):
+        e: ir.Expr = ir.Var(t, "x")
+        for _ in range(depth):
+            match op:
+                case "~":
+                    e = ir.Unary(t, "~", e)
+                case "cast":
+                    e = ir.Cast(t, ir.Cast(ir.Bits(200), e))
+                case "slice":
+                    e = ir.Slice(t, ir.Binary(ir.Bits(200), "++", e, ir.Var(t, "y")), 149, 50)
+                case "++":
+                    e = ir.Slice(t, ir.Binary(ir.Bits(200), "++", ir.Var(t, "y"), e), 99, 0)
+                case "mux":
+                    condition = ir.Binary(ir.Bool(), "==", ir.Var(t, "y"), ir.Var(t, "z"))
+                    e = ir.Mux(t, condition, e, ir.Var(t, "y"))
+                case "<":
+                    e = ir.Cast(t, ir.Cast(ir.Bits(1), ir.Binary(ir.Bool(), "<", ir.Var(t, "y"), e)))
+                case _:
+                    e = ir.Binary(t, op, ir.Var(t, "y"), e)
+        sizes.append(len(Expressions(Layout(), {}).value(e)))
+    assert sizes[1] < 3 * sizes[0]

@@ -116,6 +116,23 @@ def test_overlapping_arguments_are_copied_in_and_out(tmp_path: Path) -> None:
     ]
 
 
+def test_inout_argument_is_saved_before_later_arguments_change_it(tmp_path: Path) -> None:
+    program = compiled(
+        tmp_path,
+        declarations="""bit<8> g(inout bit<8> z) { z = z + 1; return z; }
+            void f(inout bit<8> x, in bit<8> y) { x = x + y; }""",
+        apply="f(hdr.h.a, g(hdr.h.a));",
+    )
+    assert ingress(program) == [
+        "t = hdr.h.a;",
+        "hdr.h.a = (hdr.h.a + 8w0x1);",
+        "g_result = hdr.h.a;",
+        "x = t;",
+        "x = (x + g_result);",
+        "hdr.h.a = x;",
+    ]
+
+
 def test_run_time_index_of_an_argument_is_read_once(tmp_path: Path) -> None:
     program = compiled(
         tmp_path,

@@ -134,6 +134,12 @@ def test_annotations_of_all_forms() -> None:
     assert decl.annotations[3].structured
 
 
+def test_lines_are_counted_behind_a_string_of_several_lines() -> None:
+    first, second = program('@rule("\n\n") const bit<8> x = 1;\nconst bit<8> y = 2;').declarations
+    assert first.annotations[0].tokens == (("STR", '"\n\n"'),)
+    assert (first.loc.line, second.loc.line) == (3, 4)
+
+
 def test_every_stage_dumps(tmp_path: Path) -> None:
     path = tmp_path / "p.p4"
     path.write_text(source(apply="meta.m = hdr.h.a |+| 8w1;"))

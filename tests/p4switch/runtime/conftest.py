@@ -57,7 +57,7 @@ class Seen:
 def verbs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program's library."""
     library = tmp_path_factory.mktemp("verbs") / "verbs.so"
-    compile_program(Path(__file__).with_name("verbs.c"), library, runtime_library())
+    compile_program(Path(__file__).with_name("verbs.c"), library, runtime_library)
     return library
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from p4switch.dataplane import DataPlane, FieldMatch, InvalidArgument, TableEntry, WrongState
@@ -64,6 +66,20 @@ def test_direct_meter(switch: DataPlane) -> None:
     assert passed == 5  # the peak bucket's burst; its rate of one a second adds nothing here
     switch.set_direct_meter_config(entry, None)
     assert switch.inject(1, frame(TABLE, args=(9, 0)))
+
+
+def test_a_meter_fills_at_its_rate(switch: DataPlane) -> None:
+    entry = TableEntry(EXACT, (FieldMatch(9),), 0, TO_PORT, (4,))
+    switch.table_insert(entry)
+    rate, burst = 2000, 200
+    start = time.monotonic()
+    switch.set_direct_meter_config(entry, (rate, burst, rate, burst))
+    passed = 0
+    while time.monotonic() < start + 0.2:
+        passed += len(switch.inject(1, frame(TABLE, args=(9, 0))))
+    elapsed = time.monotonic() - start
+    # At most what its time allows; less where the machine held the loop up for longer than the burst lasts.
+    assert burst + 20 < passed <= burst + rate * elapsed + 1
 
 
 def test_meter_configuration(switch: DataPlane) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import queue
+import random
 import subprocess
 import threading
 import time
@@ -24,6 +25,7 @@ from p4switch.dataplane import (
     SwitchOptions,
     SystemFailure,
     TableEntry,
+    WrongState,
 )
 
 from .conftest import (
@@ -37,6 +39,7 @@ from .conftest import (
     EVENT,
     EXACT_WIDE,
     MULTICAST,
+    TABLE,
     TRUNCATE,
     Seen,
     frame,
@@ -62,7 +65,8 @@ def wires() -> Iterator[tuple[FarEnd, FarEnd]]:
 @pytest.fixture
 def running(wires: tuple[FarEnd, FarEnd], verbs: Path) -> Iterator[DataPlane]:
     """A running switch with ports 1 and 2 on the cables."""
-    with DataPlane(SwitchOptions(cpu_port=CPU, packets=4096)) as dataplane:
+    # Rings that a machine busy with other tests does not make overflow.
+    with DataPlane(SwitchOptions(cpu_port=CPU, packets=4096, ring_frames=4096)) as dataplane:
         dataplane.load(verbs)
         dataplane.add_port(1, "rt-p1")
         dataplane.add_port(2, "rt-p2")
@@ -129,6 +133,44 @@ def test_copies_on_the_wire(wires: tuple[FarEnd, FarEnd], running: DataPlane) ->
     assert data is not None and Seen.of((2, data)).payload == b"round"
 
 
+def test_wire_and_injection_agree(verbs: Path) -> None:
+    """In place in a receive ring, or copied: the same frames come out."""
+    rng = random.Random(3)
+    ports = range(1, 6)
+    outputs = 0
+    with own_namespace(), DataPlane(SwitchOptions(packets=512)) as switch:
+        for number in ports:
+            cable(f"rt-p{number}", f"rt-h{number}")
+        ends = {number: FarEnd(f"rt-h{number}") for number in ports}
+        switch.load(verbs)
+        switch.set_multicast_group(1, [(1, 5), (2, 6), (2, 7)])
+        switch.set_multicast_group(2, [(3, 0)])
+        switch.set_clone_session(1, [(4, 0)])
+        switch.set_clone_session(2, [(5, 1), (3, 2)], truncate=20)
+        for number in ports:
+            switch.add_port(number, f"rt-p{number}")
+        switch.start()
+        for _ in range(400):
+            ingress, egress = (rng.getrandbits(8) & rng.getrandbits(8) & ~(ALWAYS | DIGEST | TABLE) for _ in range(2))
+            data = frame(
+                ingress,
+                egress,
+                args=(rng.choice((1, 2, 3, 24)), rng.randrange(4)),
+                port=rng.choice((1, 2, 3, 77)),
+                payload=rng.randbytes(rng.choice((0, 1, 30, 1400, 4000))),
+            )
+            port_in = rng.choice(ports)
+            expected = sorted((to, out) for to, out in switch.inject(port_in, data) if to in ports and len(out) >= 14)
+            ends[port_in].send(data)
+            received = sorted((to, ends[to].receive() or b"") for to, _ in expected)
+            assert received == expected, data[:16].hex()
+            assert not any(end.receive(0.0) for end in ends.values()), data[:16].hex()
+            outputs += len(expected)
+        for end in ends.values():
+            end.close()
+    assert outputs > 250
+
+
 def test_more_than_a_burst_and_in_order(wires: tuple[FarEnd, FarEnd], running: DataPlane) -> None:
     one, two = wires
     for i in range(1000):
@@ -144,7 +186,7 @@ def test_queue_rate_and_depth(wires: tuple[FarEnd, FarEnd], running: DataPlane) 
         one.send(frame(payload=i.to_bytes(4, "big")))
     got = two.receive_all(300, timeout_s=0.3)
     span = got[-1][0] - got[0][0]
-    assert 0.8 < (len(got) - 1) / span / 1000 < 1.05  # a loaded machine may hold the switch up
+    assert 0.5 < (len(got) - 1) / span / 1000 < 1.05  # a loaded machine may hold the switch up
     lost = port(running, 2).drops["queue_full"]
     assert len(got) + lost == 300 and lost > 100
     assert [int.from_bytes(data[16:20], "big") for _, data in got[:100]] == list(range(100))
@@ -153,7 +195,7 @@ def test_queue_rate_and_depth(wires: tuple[FarEnd, FarEnd], running: DataPlane) 
         one.send(frame(payload=bytes(984)))  # 1 ms each
     got = two.receive_all(100, timeout_s=0.3)
     assert len(got) == 100
-    assert 0.094 < got[-1][0] - got[0][0] < 0.130
+    assert 0.094 < got[-1][0] - got[0][0] < 0.200
 
 
 def test_paced_frames_are_spaced(wires: tuple[FarEnd, FarEnd], running: DataPlane) -> None:
@@ -256,7 +298,8 @@ def test_digest(wires: tuple[FarEnd, FarEnd], running: DataPlane) -> None:
     assert received.get(timeout=2) == (0x17000001, [(42, 0x99 << 64 | 0x1122334455667788)])
 
 
-def test_port_status_and_ticks_enter_the_program(wires: tuple[FarEnd, FarEnd], verbs: Path) -> None:
+@pytest.mark.parametrize("busy", [False, True])
+def test_port_status_and_ticks_enter_the_program(wires: tuple[FarEnd, FarEnd], verbs: Path, busy: bool) -> None:
     events: queue.Queue[bytes] = queue.Queue()
 
     def next_status() -> tuple[int, ...]:
@@ -264,7 +307,7 @@ def test_port_status_and_ticks_enter_the_program(wires: tuple[FarEnd, FarEnd], v
             pass
         return tuple(event[12:])
 
-    options = SwitchOptions(cpu_port=CPU, event_port=EVENT, tick_us=1000, packets=1024)
+    options = SwitchOptions(cpu_port=CPU, event_port=EVENT, tick_us=1000, packets=1024, busy_poll=busy)
     with DataPlane(options) as switch:
         switch.on_packet_in = events.put  # verbs.c sends what the event port brings to the CPU port
         switch.load(verbs)
@@ -281,7 +324,7 @@ def test_port_status_and_ticks_enter_the_program(wires: tuple[FarEnd, FarEnd], v
         start = time.monotonic()
         while events.qsize() < 100:
             time.sleep(0.001)
-        assert 0.08 < time.monotonic() - start < 0.4
+        assert 0.08 < time.monotonic() - start < 1.0
         event = events.get()
         assert event == bytes(12) + b"\x02\0\0\0"
         switch.load(verbs)
@@ -303,6 +346,20 @@ def test_an_interface_that_goes_and_comes_back(wires: tuple[FarEnd, FarEnd], run
     again.send(frame(port=1))
     assert one.receive() is not None
     again.close()
+
+
+def test_a_port_follows_a_growing_mtu(wires: tuple[FarEnd, FarEnd], running: DataPlane) -> None:
+    one, two = wires
+    for end in ("rt-p1", "rt-h1", "rt-p2", "rt-h2"):
+        ip("link", "set", end, "mtu", "9000")
+    long = frame(payload=bytes(8000))
+    deadline = time.monotonic() + 3
+    while time.monotonic() < deadline:  # until the ring has been replaced
+        one.send(long)
+        if (data := two.receive(0.05)) is not None:
+            break
+    assert data is not None and len(data) == len(long)
+    assert port(running, 1).up and port(running, 2).up
 
 
 def test_ports_come_and_go_while_running(wires: tuple[FarEnd, FarEnd], running: DataPlane) -> None:
@@ -342,6 +399,25 @@ def test_a_capture_on_a_full_disk_ends_and_traffic_goes_on(
         assert "port1_in.pcap ends here: No space left on device" in capfd.readouterr().err
     finally:
         subprocess.run(["umount", tmp_path], check=True)
+
+
+def test_a_stopped_switch_can_start_again(wires: tuple[FarEnd, FarEnd], running: DataPlane) -> None:
+    one, two = wires
+    with pytest.raises(WrongState, match="runs already"):
+        running.start()
+    entry = TableEntry(EXACT_WIDE, (FieldMatch(1), FieldMatch(2)), 0, DROP_ACTION)
+    running.table_insert(entry)
+    running.stop()
+    running.stop()
+    one.send(frame(payload=b"lost"))
+    assert two.receive(0.1) is None
+    assert running.table_entries(EXACT_WIDE) == [entry]
+    running.add_port(1, "rt-p1")
+    running.add_port(2, "rt-p2")
+    running.start()
+    one.send(frame(payload=b"carried"))
+    data = two.receive()
+    assert data is not None and data[16:] == b"carried"
 
 
 def test_captures(wires: tuple[FarEnd, FarEnd], verbs: Path, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from p4switch.dataplane import DataPlane, EndlessPacket, EntryMissing, InvalidArgument, SwitchOptions
@@ -172,3 +174,12 @@ def test_largest_frame(switch: DataPlane) -> None:
     data = frame(payload=bytes(9200))
     ((port, out),) = switch.inject(1, data)
     assert (port, len(out)) == (2, 9216)
+
+
+def test_trace_tells_why_a_packet_was_dropped(verbs: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with DataPlane(SwitchOptions(trace=True, device_id=7)) as switch:
+        switch.load(verbs)
+        switch.inject(1, frame(DROP))
+        switch.inject(1, frame(0, DROP, port=3))
+    lines = capfd.readouterr().err.splitlines()
+    assert lines == ["p4switch 7: port 1: packet dropped: by ingress", "p4switch 7: port 3: packet dropped: by egress"]

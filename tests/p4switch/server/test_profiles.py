@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import random
+import subprocess
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,7 +16,7 @@ from finsy.proto import p4r
 from p4switch.build import BuildResult, build
 from p4switch.dataplane import DataPlane
 from p4switch.server import P4RuntimeServer, ServerOptions, serve, status
-from tests.p4switch.server.client import Client, WriteFailed, exact, lpm
+from tests.p4switch.server.client import Client, WriteFailed, exact, lpm, octets
 from tests.p4switch.server.conftest import PROGRAMS
 
 
@@ -130,11 +133,16 @@ def test_selector_takes_members(client: Client, dataplane: DataPlane) -> None:
     assert seen(client, dataplane) == 5
 
 
-def paths(client: Client, number: int, *members: tuple[int, int], **fields: Any) -> p4r.ActionProfileGroup:
+def paths(
+    client: Client, number: int, *members: tuple[int, int], watch: int | None = None, **fields: Any
+) -> p4r.ActionProfileGroup:
+    """Describe a group of (member, weight) pairs; the first one watches a port."""
     (info,) = [p for p in client.p4info.action_profiles if p.preamble.alias == "paths"]
     message = p4r.ActionProfileGroup(action_profile_id=info.preamble.id, group_id=number, **fields)
     for each, weight in members:
         message.members.add(member_id=each, weight=weight)
+    if watch is not None:
+        message.members[0].watch_port = octets(watch)
     return message
 
 
@@ -190,12 +198,6 @@ def test_group(client: Client, dataplane: DataPlane) -> None:
     assert client.read(action_profile_group=p4r.ActionProfileGroup()) == []
 
 
-def watched(client: Client) -> p4r.ActionProfileGroup:
-    group = paths(client, 1, (1, 1))
-    group.members[0].watch_port = b"\x01"
-    return group
-
-
 @pytest.mark.parametrize(
     ("build_group", "code", "reason"),
     [
@@ -207,7 +209,8 @@ def watched(client: Client) -> p4r.ActionProfileGroup:
         (lambda c: paths(c, 1, (1, 5), max_size=4), status.RESOURCE_EXHAUSTED, "its size 5 is above 4"),
         (lambda c: paths(c, 1, max_size=-1), status.INVALID_ARGUMENT, "max_size -1"),
         (lambda c: paths(c, 1, (1, 100_003), (2, 100_000)), status.RESOURCE_EXHAUSTED, "more than 65536"),
-        (watched, status.UNIMPLEMENTED, "watch ports"),
+        (lambda c: paths(c, 1, (1, 1), watch=3), status.INVALID_ARGUMENT, "no port 3 to watch; there is none"),
+        (lambda c: paths(c, 1, (1, 1), watch=600), status.INVALID_ARGUMENT, "does not fit in 9 bits"),
         (
             lambda c: p4r.ActionProfileGroup(action_profile_id=member(c, 1).action_profile_id, group_id=1),
             status.INVALID_ARGUMENT,
@@ -304,3 +307,54 @@ def test_rollback_restores_references(client: Client, dataplane: DataPlane) -> N
     assert failure(lambda: client.delete(action_profile_member=member(client, 1))).canonical_code == (
         status.FAILED_PRECONDITION
     )
+
+
+@pytest.fixture
+def cabled(dataplane: DataPlane) -> Iterator[str]:
+    """Bind port 3 to one end of a cable and return the other end's name."""
+    near, far = f"srv{os.getpid() % 100000}a", f"srv{os.getpid() % 100000}b"
+    ip("link", "add", near, "type", "veth", "peer", "name", far)
+    try:
+        for end in (near, far):
+            ip("link", "set", end, "up")
+        dataplane.add_port(3, near)
+        yield far
+        dataplane.remove_port(3)
+    finally:
+        ip("link", "del", near)
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 3
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_watched_member_of_a_group(client: Client, dataplane: DataPlane, cabled: str) -> None:
+    for number in (1, 2):
+        client.insert(action_profile_member=member(client, number, "mark", number, profile="paths"))
+    group = paths(client, 5, (1, 1), (2, 1), watch=3)
+    client.insert(action_profile_group=group)
+    assert client.read(action_profile_group=paths(client, 5)) == [group]
+    entry = client.entry("third", exact(1, 0x0A), action=p4r.TableAction(action_profile_group_id=5))
+    client.insert(table_entry=entry)
+    eventually(lambda: set(spread(client, dataplane, 20)) == {1, 2})
+    ip("link", "set", cabled, "down")
+    eventually(lambda: set(spread(client, dataplane, 20)) == {2})
+    ip("link", "set", cabled, "up")
+    eventually(lambda: set(spread(client, dataplane, 20)) == {1, 2})
+
+
+def test_watched_one_shot(client: Client, dataplane: DataPlane, cabled: str) -> None:
+    entry = client.entry("third", exact(1, 0x0A), action=one_shot(client, (1, 1), (2, 1)))
+    entry.action.action_profile_action_set.action_profile_actions[1].watch_port = b"\x03"
+    client.insert(table_entry=entry)
+    assert client.read(table_entry=client.entry("third")) == [entry]
+    eventually(lambda: set(spread(client, dataplane, 20)) == {1, 2})
+    ip("link", "set", cabled, "down")
+    eventually(lambda: set(spread(client, dataplane, 20)) == {1})

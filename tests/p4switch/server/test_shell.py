@@ -25,12 +25,12 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="session")
 def shell_python() -> Path:
-    """The interpreter of the shell's environment; `make venv-repl` makes it."""
+    """The interpreter of the shell's environment; `make .venv-repl/.ready` makes it."""
     python = Path(os.environ.get("P4RUNTIME_SHELL_PYTHON") or REPOSITORY / ".venv-repl" / "bin" / "python")
     if not python.exists():
         pytest.fail(
-            f"{python} does not exist: p4runtime-shell has an environment of its own. Make it with `make venv-repl`, "
-            "or name another interpreter that has p4runtime-shell in P4RUNTIME_SHELL_PYTHON"
+            f"{python} does not exist: p4runtime-shell has an environment of its own. Make it with "
+            "`make .venv-repl/.ready`, or name another interpreter that has it in P4RUNTIME_SHELL_PYTHON"
         )
     return python
 
