@@ -1,7 +1,7 @@
 # Everything from a bare Debian 12 or Ubuntu 24.04 with git and make: each target installs what it needs, once.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: run test repl bench lint format clean distclean conformance help root
+.PHONY: run test repl watch bench lint format clean distclean conformance help root
 
 PYTHON := .venv/bin/python
 PACKAGES := p4switch codec endpoint controller topologies bench ptf_tests tests
@@ -26,6 +26,9 @@ test: root .venv/.test-ready .venv-repl/.ready
 
 repl: root .venv/.run-ready .venv-repl/.ready
 	@$(PYTHON) -m controller.repl $(SWITCH)
+
+watch: root .venv/.run-ready
+	@$(PYTHON) -m controller watch $(SWITCH)
 
 bench: root .venv/.test-ready
 	@$(PYTHON) -m bench $(ARGS)
@@ -52,13 +55,16 @@ distclean: clean
 help:
 	@echo "make run          a whole fabric: switches, controller, GPUs, verified traffic, a summary, then the Mininet prompt"
 	@echo "                    TOPO=planes,GPUS,PLANES | leafspine,GPUS,LEAVES,SPINES    (now $(TOPO))"
-	@echo "                    SCENARIO=ping | random | all-to-all | incast | permutation    (default: ping, then random)"
+	@echo "                    SCENARIO=ping | random | permutation    (default: ping, then random)"
+	@echo "                    SCENARIO=incast | all-to-all | hotspot | slow-drain    with credits and without, side by side"
 	@echo "                    SCRIPT=my.py        run a program of yours on every GPU instead"
 	@echo "                    P4_TARGET=bmv2      the same program on BMv2, where p4c and simple_switch_grpc are installed"
 	@echo "                    LINKS=managed       links that are brought up and have credits: nothing is dropped"
+	@echo "                                        (with LINKS=open or managed, incast and all-to-all are plain patterns)"
 	@echo "                    ARGS='--count 100'  options of the traffic; ARGS=--help lists all"
 	@echo "                    PCAP=1              capture every switch port under build/run/pcap"
 	@echo "make repl         live table edits on the running fabric, from a second terminal (SWITCH=s2 for another switch)"
+	@echo "make watch        the credits of the running fabric's managed links, live, from a second terminal (SWITCH=s2)"
 	@echo "make test         unit, integration and packet (PTF) tests; PYTEST_ARGS=tests/codec for a part"
 	@echo "make bench        the switch against a plain forwarder, compile times, memory, time to the first byte"
 	@echo "make lint         formatting, lint, types (make format repairs the first two)"

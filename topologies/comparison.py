@@ -16,9 +16,9 @@ from typing import Any, Final
 from codec.constants import CRC_BYTES
 from codec.fabric import Fabric
 from codec.layouts import CREDIT_UPDATE, LINK, LSU, OEFH
-from codec.profile import RECEIVE_RING_FRAMES, RING_RESERVE, LinkProfile
+from codec.profile import LinkProfile
 from topologies.errors import LaunchError
-from topologies.losses import Losses, Snapshot, control_frames, losses
+from topologies.losses import Losses, Snapshot, control_frames, link_resets, losses
 from topologies.monitor import Monitor, Sample, peak_share
 from topologies.nodes import PortQueue
 from topologies.ranks import Phase, RankResult
@@ -31,17 +31,22 @@ FRAME_BYTES: Final = LINK.size + OEFH.size + LSU.size + SIZE + CRC_BYTES
 """What such a store takes on a link."""
 CONTROL_BYTES: Final = LINK.size + CREDIT_UPDATE.size
 """A CF_UPDATE or CC_UPDATE on a link."""
-WARM_UP_S: Final = 1.5
+WARM_UP_S: Final = 2.0
 DURATION_S: Final = 4.0
 BASELINE_S: Final = 2.0
-WINDOW: Final = 255
-"""Stores that a source has in flight to each destination at most: far more than the queues hold, as without credits
-nothing else bounds them."""
-LOSSLESS: Final = LinkProfile(ecn_threshold=0)
-"""As by default, but without marks: the comparison shows what credits do by themselves."""
-BEST_EFFORT: Final = LinkProfile(lossless_vcs=())
-QUEUE_DEPTH: Final = sum(LOSSLESS.limits()) + RING_RESERVE
-"""Frames: what all credits of a port may bring, and room for control frames; the same without credits."""
+SILENCE_MS: Final = 1000
+"""A machine with more to do than it has time for is no dead link."""
+LOSSLESS: Final = LinkProfile(ecn_threshold=0, silence_ms=SILENCE_MS)
+"""Without marks: the comparison shows what credits do by themselves."""
+BEST_EFFORT: Final = LinkProfile(lossless_vcs=(), silence_ms=SILENCE_MS)
+QUEUE_DEPTH: Final = 1024
+"""Frames: what all credits of a port may bring, and the control frames that come while a slow link sends those; the
+same without credits."""
+RTO_S: Final = 4.0
+RTO_WITH_LOSS_S: Final = 0.25
+"""Seconds until a request is sent again at the earliest: where nothing is lost, one that takes long is only waiting."""
+RECEIVE_RING: Final = 256
+"""Frames that an endpoint's port keeps while it has no time: more than its credits, less than what comes without."""
 MIN_GOODPUT: Final = 0.95
 MIN_FAIRNESS: Final = 0.99
 MIN_NEIGHBOURS: Final = 0.90
@@ -53,7 +58,9 @@ class Comparison:
 
     `slow` is "receiver" (the links of the GPU with the lowest id), "all" (every GPU's links) or "gpu" (that GPU itself,
     which takes its time over each request). `requests_per_s` is what a slow GPU can take in all. `neighbours_per_s` is
-    what each other GPU offers the next one besides. `fair` asks for equal shares.
+    what each other GPU offers the next one besides. `fair` asks for equal shares. `window` is what a source has in flight
+    to each destination at most: together more than a queue or a receive ring takes, as without credits nothing else
+    bounds them.
     """
 
     flows: str
@@ -61,13 +68,14 @@ class Comparison:
     requests_per_s: int
     neighbours_per_s: int = 0
     fair: bool = False
+    window: int = 128
 
 
 COMPARED: Final[dict[str, Comparison]] = {
-    "incast": Comparison("incast", "receiver", 2000, fair=True),
-    "all-to-all": Comparison("all-to-all", "all", 400),
+    "incast": Comparison("incast", "receiver", 1000, fair=True),
+    "all-to-all": Comparison("all-to-all", "all", 250, window=40),
     "hotspot": Comparison("hotspot", "receiver", 1000, neighbours_per_s=150),
-    "slow-drain": Comparison("incast", "gpu", 2000),
+    "slow-drain": Comparison("incast", "gpu", 1000),
 }
 """What each of `topologies.options.COMPARISONS` is."""
 
@@ -76,8 +84,8 @@ COMPARED: Final[dict[str, Comparison]] = {
 class Side:
     """One side of a comparison. Ratios are of 1; latencies in microseconds; `samples` are over time, for the plot.
 
-    `capacity_per_s` is what the slowest can carry of requests: what it carries in all, less `control_share`, what control
-    frames took of it.
+    `capacity_per_s` is what the slowest can carry of requests: what it carries in all, less `control_share`, what
+    control frames took of it.
     """
 
     frames_lost: int = 0
@@ -91,6 +99,7 @@ class Side:
     capacity_per_s: float = 0.0
     control_share: float = 0.0
     frames_retransmitted: int = 0
+    link_resets: int = 0
     losses: Losses = field(default_factory=Losses)
     samples: list[Sample] = field(default_factory=list)
 
@@ -192,6 +201,7 @@ def _run_side(
     side.losses = losses(session.fabric, before, after, ranks)
     side.frames_lost = side.losses.total
     side.frames_retransmitted = sum(int(rank.report.get("frames_retransmitted", 0)) for rank in ranks)
+    side.link_resets = link_resets(before, after)
     flows = _flows(ranks)
     side.requests_per_s = _rate(flows, paced=False)
     side.control_share = _control_share(session, before, after)
@@ -216,8 +226,9 @@ def _run_side(
 def _phase(
     title: str, comparison: Comparison, session: FabricSession, flows: str, duration_s: float, extra: Sequence[str]
 ) -> Phase:
-    words = ["-m", "endpoint", "stream", "--flows", flows, "--size", str(SIZE), "--window", str(WINDOW)]
-    words += ["--warm-up", str(WARM_UP_S), "--duration", str(duration_s), "--ring", str(RECEIVE_RING_FRAMES)]
+    words = ["-m", "endpoint", "stream", "--flows", flows, "--size", str(SIZE), "--window", str(comparison.window)]
+    words += ["--warm-up", str(WARM_UP_S), "--duration", str(duration_s), "--ring", str(RECEIVE_RING)]
+    words += ["--rto", str(RTO_S if session.setting.profile.lossless_vcs else RTO_WITH_LOSS_S)]
     if comparison.neighbours_per_s:
         words += ["--rate", str(comparison.neighbours_per_s)]
     if comparison.slow == "gpu":

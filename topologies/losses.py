@@ -8,6 +8,7 @@ switch's own count overflowed its receive ring.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,19 +31,21 @@ _ENDPOINT_QUEUES: Final = ("tx_dropped_backlog", "tx_dropped_held", "tx_dropped_
 class Losses:
     """Frames lost: in switches' queues, in switches' receive rings, in endpoints' buffers; requests given up.
 
-    `over_limit` counts frames that a receiver refused because its sender had no credit for them.
+    `no_room` counts best-effort frames that found their share of a queue full, `over_limit` frames that a receiver
+    refused because its sender had no credit for them.
     """
 
     switch_queues: int = 0
     switch_rings: int = 0
     endpoint_buffers: int = 0
+    no_room: int = 0
     over_limit: int = 0
     given_up: int = 0
 
     @property
     def for_want_of_room(self) -> int:
         """Frames that a full queue, ring or buffer dropped."""
-        return self.switch_queues + self.switch_rings + self.endpoint_buffers + self.over_limit
+        return self.switch_queues + self.no_room + self.switch_rings + self.endpoint_buffers + self.over_limit
 
     @property
     def total(self) -> int:
@@ -82,7 +85,8 @@ def arrived_frames(net_dev: str) -> dict[str, int]:
 
 def losses(fabric: Fabric, before: Snapshot, after: Snapshot, ranks: Sequence[RankResult]) -> Losses:
     """Return what was lost between two snapshots at which nothing was under way, and what the ranks report."""
-    queues = rings = over_limit = 0
+    queues = rings = 0
+    named: Counter[str] = Counter()
     for node in fabric.switches:
         missing = before.held.get(node.name, 0) - after.held.get(node.name, 0)
         for port in node.ports:
@@ -90,14 +94,16 @@ def losses(fabric: Fabric, before: Snapshot, after: Snapshot, ranks: Sequence[Ra
             arrived = after.arrived.get(port.iface, 0) - before.arrived.get(port.iface, 0)
             rings += max(0, arrived - (new.rx_frames - old.rx_frames))
             missing += _data_in(new) - _data_in(old) - (_data_out(new) - _data_out(old))
-            over_limit += new.drops.get("over_limit", 0) - old.drops.get("over_limit", 0)
+            named.update(new.drops)
+            named.subtract(old.drops)
         queues += max(0, missing)
     reports = [rank.report for rank in ranks]
     return Losses(
         switch_queues=queues,
         switch_rings=rings,
         endpoint_buffers=sum(_dropped(report) for report in reports),
-        over_limit=over_limit + sum(_port_sum(report, ("drop_over_limit",)) for report in reports),
+        no_room=named["no_room"],
+        over_limit=named["over_limit"] + sum(_port_sum(report, ("drop_over_limit",)) for report in reports),
         given_up=sum(int(report.get("frames_lost", 0)) for report in reports),
     )
 
@@ -105,6 +111,17 @@ def losses(fabric: Fabric, before: Snapshot, after: Snapshot, ranks: Sequence[Ra
 def frames_inside(ports: Iterable[PortCounters]) -> int:
     """Return the DATA frames that came into a switch and have not left it: those it holds and those it lost."""
     return sum(_data_in(port) - _data_out(port) for port in ports)
+
+
+def link_resets(before: Snapshot, after: Snapshot) -> int:
+    """Return how often a switch saw a peer fall silent between two snapshots, or its updates go wrong."""
+    names = ("silences", "wrong_cf_updates")
+    return sum(
+        port.link.get(name, 0) - before.counters[switch][number].link.get(name, 0)
+        for switch, ports in after.counters.items()
+        for number, port in ports.items()
+        for name in names
+    )
 
 
 def control_frames(port: PortCounters) -> int:

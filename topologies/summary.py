@@ -156,6 +156,7 @@ def _comparison_table(on: Mapping[str, Any], off: Mapping[str, Any]) -> Table:
     rows: list[tuple[str, str, str]] = [
         ("frames lost", "frames_lost", ",.0f"),
         ("  sent again", "frames_retransmitted", ",.0f"),
+        ("  links fell silent", "link_resets", ",.0f"),
         ("requests/s", "requests_per_s", ",.0f"),
         ("goodput, of what the slowest can carry", "goodput_ratio", ".1%"),
         ("  control frames take, of all it carries", "control_share", ".1%"),
