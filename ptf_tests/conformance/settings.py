@@ -9,6 +9,11 @@ JOURNAL: Final = "ETHLINK_CONFORMANCE_JOURNAL"
 QUICK: Final = "ETHLINK_CONFORMANCE_QUICK"
 """Environment: set to run each case with a few sizes only."""
 
+SWITCH_PID: Final = "ETHLINK_CONFORMANCE_SWITCH"
+"""Environment: the process id of the switch."""
+
+PATIENT_TICKS: Final = 2000
+"""Silence after which a link is brought up anew, in cases that do not test it."""
 FULL_RATE: Final = 1000.0
 """Frames per second that stand for a link's full rate: far below what a target forwards, so that credits decide."""
 SLOW_PORT: Final = 8

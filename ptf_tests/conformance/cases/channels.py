@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from ptf_tests.conformance.records import exact
-from ptf_tests.conformance.tester import ConformanceTest, describe
-from ptf_tests.links import IDENTITY_MAP, Profile
+from ptf_tests.conformance.tester import ConformanceTest, describe, patient
+from ptf_tests.links import IDENTITY_MAP
 
 FRAMES: Final = 2
 SIZE: Final = 256
@@ -30,8 +30,8 @@ class Mapped(ConformanceTest):
     way_out: Sequence[int] = IDENTITY_MAP
 
     def runTest(self) -> None:
-        incoming = Profile(lossless_vcs=LOSSLESS, vc_map=self.way_in)
-        outgoing = Profile(lossless_vcs=LOSSLESS, vc_map=self.way_out)
+        incoming = patient(lossless_vcs=LOSSLESS, vc_map=self.way_in)
+        outgoing = patient(lossless_vcs=LOSSLESS, vc_map=self.way_out)
         (source,) = self.link_ends(1, profile=incoming)
         (sink,) = self.link_ends(2, profile=outgoing)
         sink.drain(0)

@@ -7,7 +7,7 @@ from typing import Final
 from codec.constants import Kind
 from ptf_tests.conformance.link_end import AT_ONCE
 from ptf_tests.conformance.records import at_least, exact
-from ptf_tests.conformance.tester import ConformanceTest, cost, describe, growth, sizes
+from ptf_tests.conformance.tester import ConformanceTest, cost, describe, growth, patient, sizes
 from ptf_tests.conformance.wire import Harm
 from ptf_tests.frames import SIZES
 from ptf_tests.links import Profile
@@ -15,9 +15,9 @@ from ptf_tests.links import Profile
 FRAMES: Final = 3
 CORRUPTED: Final = 100
 SETTINGS: Final = (
-    Profile(credit_size=10, packet_overhead=0, credit_limit=60),
-    Profile(credit_size=8, packet_overhead=20, credit_limit=160),
-    Profile(credit_size=6, packet_overhead=-4, credit_limit=520),
+    patient(credit_size=10, packet_overhead=0, credit_limit=60),
+    patient(credit_size=8, packet_overhead=20, credit_limit=160),
+    patient(credit_size=6, packet_overhead=-4, credit_limit=520),
 )
 LOSSLESS: Final = range(7)
 
@@ -76,7 +76,7 @@ class Receiver(ConformanceTest):
 
     def _with(self, profile: Profile) -> None:
         """Frames for port 1 have to wait in the switch: its peer's buffer is full of one largest frame."""
-        room = Profile(credit_size=12, packet_overhead=0, credit_limit=2)
+        room = patient(credit_size=12, packet_overhead=0, credit_limit=2)
         (source,) = self.link_ends(2, profile=profile)
         (sink,) = self.link_ends(1, profile=SETTINGS[0], tester=room)
         for index, size in enumerate(sizes(SIZES)):
@@ -118,7 +118,7 @@ class LossesWrittenOff(ConformanceTest):
     case = "CBFC-03"
 
     def runTest(self) -> None:
-        profile = Profile(credit_limit=CORRUPTED, update_threshold=25)
+        profile = patient(credit_limit=CORRUPTED, update_threshold=25)
         (source,) = self.link_ends(2, profile=profile)
         flow = self.flow(2, 1, 512, 0)
         before, drops = self.credits_at(2), self.drops([2])
@@ -155,7 +155,7 @@ class OwnLossesAreTold(ConformanceTest):
     case = "CBFC-03"
 
     def runTest(self) -> None:
-        profile = Profile(credit_limit=CORRUPTED, update_threshold=25)
+        profile = patient(credit_limit=CORRUPTED, update_threshold=25)
         (sink,) = self.link_ends(2, profile=profile)
         flow = self.flow(1, 2, 512, 0)
         withheld = sink.into.harm(Harm.DROP, {Kind.CC_UPDATE})

@@ -9,8 +9,7 @@ from ptf_tests.conformance.flows import jain
 from ptf_tests.conformance.link_end import AT_ONCE
 from ptf_tests.conformance.records import at_least, at_most, close, near
 from ptf_tests.conformance.settings import FULL_RATE, SLOW_PORT, SLOW_RATE
-from ptf_tests.conformance.tester import ConformanceTest, describe
-from ptf_tests.links import Profile
+from ptf_tests.conformance.tester import ConformanceTest, describe, patient
 
 SINK: Final = 2
 SOURCES: Final = (1, 3, *UPLINKS[:3])
@@ -33,7 +32,7 @@ class Incast(ConformanceTest):
     case = "CBFC-10"
 
     def runTest(self) -> None:
-        profile = Profile(lossless_vcs=0b11, credit_limit=40)
+        profile = patient(lossless_vcs=0b11, credit_limit=40)
         *sources, sink = self.link_ends(*SOURCES, SINK, profile=profile)
         sink.drain(FULL_RATE)
         held = self.count("frames_held", SINK)
@@ -69,7 +68,7 @@ class IncastMixed(ConformanceTest):
     case = "CBFC-11"
 
     def runTest(self) -> None:
-        profile = Profile(lossless_vcs=0b11, credit_limit=40)
+        profile = patient(lossless_vcs=0b11, credit_limit=40)
         ports = (*SOURCES, SINK)
         *sources, sink = self.link_ends(*ports, SLOW_PORT, profile=profile)
         flows = [

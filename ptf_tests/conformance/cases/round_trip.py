@@ -7,7 +7,7 @@ from typing import Final
 from codec.constants import Kind
 from ptf_tests.conformance.records import at_least, close, near
 from ptf_tests.conformance.settings import FULL_RATE
-from ptf_tests.conformance.tester import ConformanceTest, cost, describe
+from ptf_tests.conformance.tester import ConformanceTest, cost, describe, patient
 from ptf_tests.conformance.wire import Harm
 from ptf_tests.links import Profile
 
@@ -35,8 +35,8 @@ class LongRoundTrip(ConformanceTest):
         each = cost(size, Profile())
         frames = round(share * FULL_RATE * DELAY_S)
         limit = frames * each
-        switch = Profile(credit_limit=WINDOW_FRAMES * each, silence=1000)
-        tester = Profile(credit_limit=limit)
+        switch = patient(credit_limit=WINDOW_FRAMES * each)
+        tester = patient(credit_limit=limit)
         source, sink = self.link_ends(1, 2, profile=switch, tester=tester)
         flow = self.flow(1, 2, size, 0)
         sink.out.harm(Harm.DELAY, {Kind.CF_UPDATE}, delay_s=DELAY_S)

@@ -2,10 +2,9 @@
 
 from ptf_tests.conformance.records import close, exact
 from ptf_tests.conformance.settings import FULL_RATE
-from ptf_tests.conformance.tester import ConformanceTest, cost
-from ptf_tests.links import Profile
+from ptf_tests.conformance.tester import ConformanceTest, cost, patient
 
-PROFILE = Profile(credit_limit=40)
+PROFILE = patient(credit_limit=40)
 
 
 class OneCreditTooMany(ConformanceTest):
