@@ -58,9 +58,9 @@ class Comparison:
 
     `slow` is "receiver" (the links of the GPU with the lowest id), "all" (every GPU's links) or "gpu" (that GPU itself,
     which takes its time over each request). `requests_per_s` is what a slow GPU can take in all. `neighbours_per_s` is
-    what each other GPU offers the next one besides. `fair` asks for equal shares. `window` is what a source has in flight
-    to each destination at most: together more than a queue or a receive ring takes, as without credits nothing else
-    bounds them.
+    what each other GPU offers the next one besides. `fair` asks for equal shares. `window` is what a source has in
+    flight to each destination at most: together more than a queue or a receive ring takes, as without credits nothing
+    else bounds them.
     """
 
     flows: str

@@ -52,16 +52,18 @@ def _draw_sent(axes: Axes, samples: list[Sample]) -> None:
     limits = [p.sender_credit_limit[_REQUESTS] for s in samples for ports in s.credits.values() for p in ports.values()]
     if limits:
         axes.axhline(max(limits), linestyle="--", color="black", label="limit")
-    axes.legend(loc="upper right", fontsize="small")
+        axes.legend(loc="upper right", fontsize="small")
 
 
 def _draw_kept(axes: Axes, samples: list[Sample]) -> None:
     """What the switches' own buffers hold."""
     axes.set_title("credits on: the switches' own buffers (receiver_credits_used)")
     axes.set_ylabel("credits")
-    for label, points in _lines(samples, lambda port: port.receiver_credits_used[_REQUESTS]):
+    lines = _lines(samples, lambda port: port.receiver_credits_used[_REQUESTS])
+    for label, points in lines:
         axes.plot([s.at_s for s in samples], points, label=label)
-    axes.legend(loc="upper right", fontsize="small")
+    if lines:
+        axes.legend(loc="upper right", fontsize="small")
 
 
 def _lines(samples: list[Sample], value: Callable[[PortCredits], int]) -> list[tuple[str, list[int]]]:

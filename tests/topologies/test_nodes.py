@@ -8,14 +8,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from topologies.nodes import Bmv2Switch, FabricSwitch, P4SwitchNode, grpc_address, last_lines
+from topologies.nodes import Bmv2Switch, FabricSwitch, P4SwitchNode, PortQueue, grpc_address, last_lines
 
 
 def bare(cls: type[FabricSwitch], tmp_path: Path, *, pcap: bool = False, managed: bool = False) -> FabricSwitch:
     """Make a node without its Mininet shell: what `command` looks at, no more."""
     node = cls.__new__(cls)
     node.name, node.device_id, node.grpc = "s2", 2, grpc_address(2)
-    node.managed = managed
+    node.managed, node.queues = managed, {}
     node.pcap_dir = tmp_path / "pcap" if pcap else None
     loopback, first, second = (SimpleNamespace(name=name) for name in ("lo", "s2-eth1", "s2-eth7"))
     node.intfs = {7: second, 0: loopback, 1: first}
@@ -42,6 +42,12 @@ def test_managed_links_need_a_clock_and_a_paced_hold_loop(tmp_path: Path) -> Non
     assert pairs(command) >= {
         ("--event-port", "507"), ("--tick-us", "1000"), ("--port-rate", "509=20000"), ("--port-depth", "509=8192"),
     }  # fmt: skip
+
+
+def test_a_port_is_slowed_down_in_bits_with_its_queue(tmp_path: Path) -> None:
+    node = bare(P4SwitchNode, tmp_path, managed=True)
+    node.queues = {7: PortQueue(frames_per_s=1000, frame_bytes=300, depth=320)}
+    assert pairs(node.command()) >= {("--port-rate", "7=2400000bit"), ("--port-depth", "7=320")}
 
 
 def test_bmv2_gets_a_thrift_port_of_its_own_and_its_target_options_last(tmp_path: Path) -> None:
