@@ -1,0 +1,104 @@
+"""`make conformance`, on a part of its cases: what it writes, and that it fails when it should."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from ptf_tests.conformance.records import COLUMNS
+from ptf_tests.conformance.run import ALL, CASES, CREDIT_CASES, HEADER_GROUPS
+from topologies.options import TOOLS
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+QUICK = ("CBFC-01", "CBFC-03", "CBFC-08", "E5")
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the conformance cases need root")
+needs_bmv2 = pytest.mark.skipif(not all(map(shutil.which, TOOLS["bmv2"])), reason="p4c and BMv2 are not installed")
+
+
+def run(output: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the cases as `make conformance` does, with results in `output`."""
+    return subprocess.run(
+        [sys.executable, "-m", "ptf_tests.conformance", "--output", str(output), *arguments],
+        capture_output=True, text=True, check=False, cwd=REPOSITORY, env={**os.environ, **environment}, timeout=170,
+    )  # fmt: skip
+
+
+def cases(*names: str) -> list[str]:
+    return [word for name in names for word in ("--case", name)]
+
+
+@pytest.mark.parametrize("target", ["p4switch", pytest.param("bmv2", marks=needs_bmv2)])
+def test_cases_pass_and_leave_records(target: str, tmp_path: Path) -> None:
+    done = run(tmp_path, "--target", target, "--quick", *cases(*QUICK))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(rf"conformance on {target}: (\d+) of \1 records passed, 4 cases, passed", done.stdout)
+    data = json.loads((tmp_path / target / "records.json").read_text())
+    records = data["records"]
+    assert (data["target"], data["passed"], data["cases"]) == (target, True, list(QUICK))
+    assert {record["case"] for record in records} == set(QUICK)
+    for record in records:
+        assert tuple(record) == COLUMNS
+        datetime.fromisoformat(record["timestamp"])
+        assert record["result"] == "pass"
+        assert record["expected"].keys() == record["measured"].keys() != set()
+        assert all(figure["unit"] for figure in record["measured"].values())
+    (first, *_) = [record for record in records if record["case"] == "CBFC-01"]
+    assert first["frame_size"] == 64
+    assert first["configuration"]["credit_size"] == 1024
+    assert first["measured"]["sender_credits_used"] == {"value": 3, "unit": "credits"}
+    with (tmp_path / target / "records.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["timestamp"], row["case"]) for row in rows] == [(one["timestamp"], one["case"]) for one in records]
+
+
+def test_a_wrong_program_fails_with_the_figures(tmp_path: Path) -> None:
+    """A switch that rounds credits down is found out, and the record says by which counter."""
+    changed = tmp_path / "p4src"
+    shutil.copytree(REPOSITORY / "p4src", changed)
+    file = changed / "lanes.p4"
+    text = file.read_text()
+    assert "(counted + (32w1 << size) - 1) >> size" in text
+    file.write_text(text.replace("(counted + (32w1 << size) - 1) >> size", "counted >> size"))
+    done = run(tmp_path, "--program", str(changed / "ethlink.p4"), "--quick", *cases("CBFC-01"))
+    assert done.returncode == 1
+    assert "FAIL CBFC-01" in done.stdout
+    assert "sender_credits_used = 0 credits instead of 3 credits" in done.stdout
+    assert "FAILED" in done.stdout
+    data = json.loads((tmp_path / "p4switch" / "records.json").read_text())
+    assert not data["passed"]
+    assert any(record["result"] == "fail" for record in data["records"])
+
+
+def test_unknown_cases_and_targets_are_refused(tmp_path: Path) -> None:
+    unknown = run(tmp_path, "--case", "CBFC-99")
+    assert unknown.returncode == 2
+    assert "there is no case CBFC-99; there are CBFC-01" in unknown.stderr
+    target = run(tmp_path, P4_TARGET="tofino")
+    assert target.returncode == 2
+    assert "p4switch" in target.stderr
+
+
+def test_every_test_belongs_to_a_case_and_every_case_is_documented() -> None:
+    listed = {test for tests in CREDIT_CASES.values() for test in tests}
+    there = set()
+    for path in CASES.glob("*.py"):
+        text = path.read_text()
+        gone = set(re.findall(r"^del (\w+)", text, re.MULTILINE))
+        there |= {
+            f"{path.stem}.{name}" for name in re.findall(r"^class (\w+)\(", text, re.MULTILINE) if name not in gone
+        }
+    assert there == listed
+    assert tuple(CREDIT_CASES) == tuple(f"CBFC-{number:02}" for number in range(1, 13))
+    assert tuple(HEADER_GROUPS) == tuple(f"E{number}" for number in range(1, 7))
+    page = (REPOSITORY / "docs" / "conformance.md").read_text()
+    assert all(f"| {case} |" in page for case in ALL)
