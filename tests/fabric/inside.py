@@ -20,6 +20,7 @@ from controller.reader import SwitchReader
 from controller.repl import SHELL_PYTHON, election_id
 from controller.routes import entries_for
 from controller.status import ControllerStatus, State
+from tests.fabric.managed_inside import endpoint_killed, switch_killed
 from topologies.namespace import run_isolated
 from topologies.nodes import project_python
 from topologies.options import Options
@@ -191,7 +192,10 @@ def tenants(run_dir: Path, target: str) -> None:
         assert all_good(session.run(traffic_phase("random", ("--count", "200"))))
 
 
-CHECKS: dict[str, Callable[[Path, str], None]] = {"restart": restart, "edit": edit, "tenants": tenants}
+CHECKS: dict[str, Callable[[Path, str], None]] = {
+    "restart": restart, "edit": edit, "tenants": tenants, "endpoint_killed": endpoint_killed,
+    "switch_killed": switch_killed,
+}  # fmt: skip
 
 
 def main() -> int:
