@@ -1,5 +1,6 @@
 """Frames that wait for credit: none is lost, order is kept where it is promised, none waits for another's credit."""
 
+import threading
 from collections.abc import Sequence
 
 from codec.constants import Ecn, Kind
@@ -483,3 +484,43 @@ class RestartsUnderLoad(HoldTest):
         number = int.from_bytes(frame["LSU"].data, "big")
         self.assertGreater(number, last)
         return number
+
+
+class NobodyStarves(HoldTest):
+    """While one port floods the switch with fresh frames, held frames get their credit and leave, and control frames go
+    out at every keepalive; the flood gets through too."""
+
+    def runTest(self) -> None:
+        (peer,) = self.links(2, profile=Profile(credit_limit=8, update_threshold=8, silence=0))
+        self.fill(peer)
+        frames = self.stores(1, 2, 40, entropy=9)
+        self.hold(2, frames)
+        stop = threading.Event()
+        flood = threading.Thread(target=self.flood, args=(stop,))
+        flood.start()
+        try:
+            freed = 8
+            peer.free(one_lane(0, freed))
+            for index, frame in enumerate(frames):
+                if index % 8 == 0:
+                    self.keepalive()
+                while (got := bytes(peer.next()))[0] >> 4 != Kind.DATA:
+                    pass
+                self.assertEqual(got, in_session(forwarded(frame), peer.session))
+                if index % 8 == 7:
+                    freed += 8
+                    peer.send(peer.update(Kind.CF_UPDATE, one_lane(0, freed)))
+        finally:
+            stop.set()
+            flood.join()
+        self.expect_credits(2, held_frames=NONE)
+        self.assertGreater(self.flooded, len(frames))
+        self.assertIsNotNone(self.receive(4))
+
+    def flood(self, stop: threading.Event) -> None:
+        """Send from an open port to itself, as fast as it goes."""
+        self.flooded = 0
+        frame = bytes(store(4, 4))
+        while not stop.is_set():
+            self.send(4, frame)
+            self.flooded += 1
