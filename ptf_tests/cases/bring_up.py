@@ -218,9 +218,7 @@ class Silence(ManagedTest):
         self.send(2, in_session(store(2, 1), peer.session ^ 1))
         while self.count("silences", 2) == silences:
             self.keepalive()
-            frame = self.receive(2)
-            self.assertIsNotNone(frame)
-            kind = Link(frame).kind
+            kind = peer.next().kind
         self.assertEqual(kind, Kind.LLR_INIT)
         self.keepalive()
         self.assertNotEqual(peer.expect_init(peer_epoch=peer.epoch).own_epoch, epoch)

@@ -341,9 +341,9 @@ class TrapsOfManagedPorts(ManagedTest):
         large = write(1, 2, 2000)
         self.send(1, large)
         self.expect_packet_in(large, ingress_port=1, reason=DROP_REASONS["exceeds_limit"])
-        large = in_session(write(2, 1, 2000), peer.session)
-        peer.send(large)
-        self.expect_packet_in(large, ingress_port=2, reason=DROP_REASONS["over_limit"])
+        beyond = in_session(write(2, 1, 2000), peer.session)
+        peer.send(beyond)
+        self.expect_packet_in(beyond, ingress_port=2, reason=DROP_REASONS["over_limit"])
         self.limit("control_rate_limit", 1, rate=1, burst=1)
         for _ in range(3):
             self.send(1, probe(1, 4))
@@ -352,7 +352,7 @@ class TrapsOfManagedPorts(ManagedTest):
         for _ in range(3):
             self.send(1, probe(1, 3))
         got = self.switch.packet_in()
-        self.assertIsNotNone(got)
+        assert got is not None
         self.assertEqual(got.reason, DROP_REASONS["control_rate"])
 
 

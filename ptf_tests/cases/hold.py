@@ -435,10 +435,10 @@ class StaleCopies(HoldTest):
         peer.epoch ^= 0x7777
         peer.send(peer.init())
         sent = 0
-        while (frame := peer.next()).kind == Kind.DATA:
-            self.assertEqual(frame.session, old)
+        while (left := peer.next()).kind == Kind.DATA:
+            self.assertEqual(left.session, old)
             sent += 1
-        self.assertEqual(frame.kind, Kind.LLR_INIT_ECHO)
+        self.assertEqual(left.kind, Kind.LLR_INIT_ECHO)
         peer.expect_freed(NONE)
         self.assertIn(sent, range(8))
         self.expect_count("stale_session", SLOW_PORT, stale + 8 - sent)
