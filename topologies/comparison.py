@@ -29,6 +29,7 @@ SIZE: Final = 256
 """Bytes per store: one request each."""
 FRAME_BYTES: Final = LINK.size + OEFH.size + LSU.size + SIZE + CRC_BYTES
 """What such a store takes on a link."""
+RESPONSE_BYTES: Final = FRAME_BYTES - SIZE
 CONTROL_BYTES: Final = LINK.size + CREDIT_UPDATE.size
 """A CF_UPDATE or CC_UPDATE on a link."""
 WARM_UP_S: Final = 2.0
@@ -85,7 +86,7 @@ class Side:
     """One side of a comparison. Ratios are of 1; latencies in microseconds; `samples` are over time, for the plot.
 
     `capacity_per_s` is what the slowest can carry of requests: what it carries in all, less `control_share`, what
-    control frames took of it.
+    control frames took of it, and less what responses need.
     """
 
     frames_lost: int = 0
@@ -205,8 +206,7 @@ def _run_side(
     flows = _flows(ranks)
     side.requests_per_s = _rate(flows, paced=False)
     side.control_share = _control_share(session, before, after)
-    receivers = len(session.fabric.gpus) if comparison.slow == "all" else 1
-    side.capacity_per_s = comparison.requests_per_s * receivers * (1 - side.control_share)
+    side.capacity_per_s = _capacity(session, comparison) * (1 - side.control_share)
     side.goodput_ratio = side.requests_per_s / side.capacity_per_s
     side.jain = jain([_rate([flow for flow in flows if flow["src"] == src], paced=False) for src in _sources(flows)])
     counts: Counter[int] = Counter()
@@ -263,6 +263,17 @@ def _sources(flows: Sequence[Mapping[str, Any]]) -> list[str]:
 def _rate(flows: Iterable[Mapping[str, Any]], *, paced: bool) -> float:
     """Return the accesses per second of all flows of a kind together."""
     return float(sum(flow["completed"] / flow["seconds"] for flow in flows if flow["paced"] == paced))
+
+
+def _capacity(session: FabricSession, comparison: Comparison) -> float:
+    """Return the requests per second that what is slow can carry in all, if it carried no control frames.
+
+    Where every link is slow, each carries a response with each request, too: those to its GPU's own requests.
+    """
+    if comparison.slow != "all":
+        return float(comparison.requests_per_s)
+    share = 1 / 2 if session.options.target == "bmv2" else FRAME_BYTES / (FRAME_BYTES + RESPONSE_BYTES)
+    return comparison.requests_per_s * len(session.fabric.gpus) * share
 
 
 def _control_share(session: FabricSession, before: Snapshot, after: Snapshot) -> float:
