@@ -6,7 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final, Self
 
@@ -21,11 +21,13 @@ PERIOD_S: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One look: seconds since the first one, and by switch the credits of each port, and frames in less frames out."""
+    """One look: seconds since the start, and by switch the credits of each port, frames in less frames out, and frames
+    dropped for want of room so far."""
 
     at_s: float
     credits: Mapping[str, Mapping[int, PortCredits]]
     inside: Mapping[str, int]
+    dropped: Mapping[str, int] = field(default_factory=dict)
 
 
 class Monitor:
@@ -60,8 +62,10 @@ class Monitor:
                         credits: Mapping[str, Mapping[int, PortCredits]] = self._probes.read()
                     else:
                         credits = {name: reader.credits() for name, reader in readers.items()}
-                    inside = {name: frames_inside(reader.counters().values()) for name, reader in readers.items()}
-                    self.samples.append(Sample(at_s, credits, inside))
+                    counters = {name: list(reader.counters().values()) for name, reader in readers.items()}
+                    inside = {name: frames_inside(ports) for name, ports in counters.items()}
+                    dropped = {name: sum(p.drops.get("no_room", 0) for p in ps) for name, ps in counters.items()}
+                    self.samples.append(Sample(at_s, credits, inside, dropped))
 
 
 def peak_share(samples: Sequence[Sample], own_limits: Sequence[int]) -> float:

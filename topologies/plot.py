@@ -17,6 +17,10 @@ PLOT_FILE: Final = "credits.png"
 _REQUESTS: Final = 0
 """The virtual channel that is drawn: requests are what piles up."""
 _LINES_SHOWN: Final = 10
+_LOST_SCALE: Final = 10
+"""So that the lost ones fit beside those that wait."""
+_TRAFFIC: Final = 20
+"""Frames in the switches from which on there is traffic."""
 
 
 def plot_credits(path: Path, title: str, compared: Compared) -> None:
@@ -32,12 +36,15 @@ def plot_credits(path: Path, title: str, compared: Compared) -> None:
     on, off = compared.on.samples, compared.off.samples
     _draw_sent(sent, on)
     _draw_kept(kept, on)
-    for samples, label in ((on, "credits on: held"), (off, "credits off: queued, then lost")):
-        inside.plot([s.at_s for s in samples], [sum(s.inside.values()) for s in samples], label=label)
-    inside.set_title("frames that came into the switches and have not left them")
+    for samples, label in ((on, "credits on: queued or held"), (off, "credits off: queued")):
+        inside.plot(_times(samples), [sum(s.inside.values()) for s in samples], label=label)
+    lost = [sum(s.dropped.values()) for s in off]
+    if any(lost):
+        inside.plot(_times(off), [count / _LOST_SCALE for count in lost], "--", label="credits off: lost so far, / 10")
+    inside.set_title("frames in the switches")
     inside.set_ylabel("frames")
-    inside.set_xlabel("seconds")
-    inside.legend(loc="upper left")
+    inside.set_xlabel("seconds of traffic")
+    inside.legend(loc="upper left", fontsize="small")
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
@@ -48,7 +55,7 @@ def _draw_sent(axes: Axes, samples: list[Sample]) -> None:
     axes.set_ylabel("credits")
     lines = _lines(samples, lambda port: port.sender_credits_used[_REQUESTS])
     for label, points in lines:
-        axes.plot([s.at_s for s in samples], points, label=label)
+        axes.plot(_times(samples), points, label=label)
     limits = [p.sender_credit_limit[_REQUESTS] for s in samples for ports in s.credits.values() for p in ports.values()]
     if limits:
         axes.axhline(max(limits), linestyle="--", color="black", label="limit")
@@ -61,7 +68,7 @@ def _draw_kept(axes: Axes, samples: list[Sample]) -> None:
     axes.set_ylabel("credits")
     lines = _lines(samples, lambda port: port.receiver_credits_used[_REQUESTS])
     for label, points in lines:
-        axes.plot([s.at_s for s in samples], points, label=label)
+        axes.plot(_times(samples), points, label=label)
     if lines:
         axes.legend(loc="upper right", fontsize="small")
 
@@ -76,3 +83,9 @@ def _lines(samples: list[Sample], value: Callable[[PortCredits], int]) -> list[t
             lines.append((f"{switch} port {port}", points))
     lines.sort(key=lambda line: -sum(line[1]))
     return lines[:_LINES_SHOWN]
+
+
+def _times(samples: list[Sample]) -> list[float]:
+    """Return the samples' times, counted from where the traffic begins, so that both sides begin alike."""
+    first = next((s.at_s for s in samples if sum(s.inside.values()) > _TRAFFIC), 0.0)
+    return [s.at_s - first for s in samples]

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mininet.cli import CLI
+from rich.console import Console
 
+from controller.probing import NoAnswers
+from controller.reader import ReadError
+from controller.watch import tables
 from topologies.errors import LaunchError
-from topologies.options import SCENARIOS
+from topologies.options import PATTERNS
 from topologies.session import FabricSession
 
 
 class FabricPrompt(CLI):
-    """Mininet's command line, plus `scenario`, `counters` and `restart`."""
+    """Mininet's command line, plus `scenario`, `counters`, `credits` and `restart`."""
 
     prompt = "mininet> "
 
@@ -24,8 +28,8 @@ class FabricPrompt(CLI):
     def do_scenario(self, line: str) -> None:
         """Run a traffic pattern: scenario random --count 1000"""
         name, *extra = line.split() or [""]
-        if name not in SCENARIOS:
-            print(f"*** choose one of: {', '.join(SCENARIOS)}; options follow it, as in: scenario random --count 1000")
+        if name not in PATTERNS:
+            print(f"*** choose one of: {', '.join(PATTERNS)}; options follow it, as in: scenario random --count 1000")
             return
         self._guarded(lambda: self.run_scenario(name, extra))
 
@@ -37,6 +41,17 @@ class FabricPrompt(CLI):
                 if port.rx_frames or port.tx_frames:
                     print(f"{switch} port {number}: {port.rx_frames:,} in, {port.tx_frames:,} out"
                           + (f", dropped: {drops}" if drops else ""))  # fmt: skip
+
+    def do_credits(self, _line: str) -> None:
+        """Print the credits of all managed links, per port and virtual channel."""
+        try:
+            credits, counters = self.session.credits(), self.session.counters()
+        except (ReadError, NoAnswers) as error:
+            print(f"*** {error}")
+            return
+        nodes = {node.name: node for node in self.session.fabric.switches}
+        view = {name: (nodes[name], ports, counters.get(name, {})) for name, ports in credits.items()}
+        Console().print(tables(view))
 
     def do_restart(self, line: str) -> None:
         """Restart a switch, and wait until the controller has programmed it again: restart s1"""
