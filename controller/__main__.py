@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import os
 import sys
@@ -142,7 +143,8 @@ def show_credits(fabric: Fabric, options: argparse.Namespace) -> int:
 
 def watch_credits(fabric: Fabric, options: argparse.Namespace) -> int:
     """Show the same live until Ctrl-C."""
-    watch(lambda: _read_credits(fabric, options), Console())
+    with contextlib.suppress(KeyboardInterrupt):
+        watch(lambda: _read_credits(fabric, options), Console())
     return 0
 
 

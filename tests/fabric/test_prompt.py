@@ -80,6 +80,8 @@ def test_the_prompt_runs_scenarios_and_restarts_switches(terminal: Terminal) -> 
     assert "*** choose one of: ping, random, all-to-all, incast, permutation" in terminal.expect("mininet> ")
     terminal.send("counters\n")
     assert re.search(r"s1 port 1: [\d,]+ in, [\d,]+ out\r\n", terminal.expect("mininet> "))
+    terminal.send("credits\n")
+    assert "No managed links here" in terminal.expect("mininet> ")
     terminal.send("restart s1\n")
     terminal.expect("mininet> ")
     terminal.send("counters\n")
