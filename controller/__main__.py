@@ -137,7 +137,8 @@ def _read_credits(fabric: Fabric, options: argparse.Namespace) -> View:
 
 def show_credits(fabric: Fabric, options: argparse.Namespace) -> int:
     """Print the credits of managed links per port and virtual channel, and the counters of their links."""
-    Console(width=None if sys.stdout.isatty() else WIDE).print(tables(_read_credits(fabric, options)))
+    console = Console(width=None if sys.stdout.isatty() else WIDE)
+    console.print(tables(_read_credits(fabric, options), console.width))
     return 0
 
 

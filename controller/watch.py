@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
@@ -18,88 +17,91 @@ from controller.credits import INIT_COUNTERS, UPDATE_COUNTERS, PortCredits
 from controller.reader import PortCounters
 
 REFRESH_S: Final = 0.5
-_PORT_COLUMNS: Final = (*UPDATE_COUNTERS, *INIT_COUNTERS, "link_ups", "link_resets", "silences", "frames_held",
-                        "frames_marked")  # fmt: skip
+_WIDE: Final = 170
+"""Columns from which on a terminal has room for all counters of a port; below, for the most telling ones."""
+_ALL: Final = (*UPDATE_COUNTERS, *INIT_COUNTERS, "link_ups", "link_resets", "silences", "frames_held", "frames_marked")
+_TELLING: Final = (*UPDATE_COUNTERS, "link_resets", "frames_held")
+_CAPTION: Final = (
+    "snd: sender_credits_limit, _used, _consumed, _freed, _used_watermark; "
+    "rcv: receiver_credits_used, _consumed, _freed; held: frames that wait for the port"
+)
 
 View = Mapping[str, tuple[SwitchNode, Mapping[int, PortCredits], Mapping[int, PortCounters]]]
 """By switch: its node, the credits of its managed ports, and its counters."""
 
 
-def tables(view: View) -> Group:
-    """Return what the switches hold: a row per port and VC in use, then a row per port with its counters."""
-    per_vc, per_port = _vc_table(), _port_table()
+def tables(view: View, width: int = _WIDE) -> Group:
+    """Return what the switches hold, for a terminal of so many columns.
+
+    A row per port and VC in use, then a row per port with its counters.
+    """
+    columns = _ALL if width >= _WIDE else _TELLING
+    per_vc, per_port = _vc_table(), _port_table(columns)
     for name, (node, credits, counters) in view.items():
         peers = {port.port: port.peer for port in node.ports}
         for number, port in sorted(credits.items()):
+            where = f"{name} {number} {peers[number]}"
             for vc in range(VC_COUNT):
                 if port.sender_credit_limit[vc] or port.receiver_credits_consumed[vc] or port.held_frames[vc]:
-                    per_vc.add_row(*_vc_row(name, peers[number], port, vc))
+                    per_vc.add_row(where, *_vc_row(port, vc))
             link = counters[number].link if number in counters else {}
-            per_port.add_row(
-                name, str(number), peers[number], port.state.name.lower(),
-                *(f"{link[column]:,}" if column in link else "-" for column in _PORT_COLUMNS),
-            )  # fmt: skip
+            figures = (str(link[column]) if column in link else "-" for column in columns)
+            per_port.add_row(where, port.state.name.lower(), *figures)
     if not per_port.row_count:
         return Group(Text("No managed links here: start the fabric with `make run LINKS=managed`."))
     if not per_vc.row_count:
         return Group(Text("No virtual channel has credits yet."), per_port)
-    return Group(per_vc, per_port)
+    return Group(per_vc, Text(), per_port)
 
 
 def watch(read: Callable[[], View], console: Console, refresh_s: float = REFRESH_S) -> None:
     """Show the tables live until interrupted; `read` gets what they show and may raise ReadError."""
     with Live(console=console, auto_refresh=False, screen=console.is_terminal, vertical_overflow="crop") as live:
         while True:
-            live.update(tables(read()), refresh=True)
+            live.update(tables(read(), console.width), refresh=True)
             time.sleep(refresh_s)
 
 
-def _vc_table() -> Table:
-    table = Table(
-        title="credits, by port and virtual channel", title_justify="left", title_style="bold", box=SIMPLE_HEAD
-    )
-    for name in ("switch", "port", "peer", "state", "vc"):
-        table.add_column(name)
-    for group, names in (
-        ("sender_credits", ("limit", "used", "consumed", "freed", "used_watermark")),
-        ("receiver_credits", ("used", "consumed", "freed")),
-        ("frames", ("held",)),
-    ):
-        for name in names:
-            table.add_column(f"{group}\n{name}".replace("_credit", "\n_credit", 1), justify="right", no_wrap=True)
+def _table(title: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("switch\nport peer", no_wrap=True)
     return table
 
 
-def _vc_row(switch: str, peer: str, port: PortCredits, vc: int) -> list[str]:
+def _vc_table() -> Table:
+    table = _table("credits, by port and virtual channel")
+    table.caption, table.caption_justify = _CAPTION, "left"
+    table.add_column("vc", no_wrap=True)
+    for name in (
+        "snd\nlimit", "snd\nused", "snd\nconsumed", "snd\nfreed", "used_\nwater\nmark",
+        "rcv\nused", "rcv\nconsumed", "rcv\nfreed", "\nheld",
+    ):  # fmt: skip
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _vc_row(port: PortCredits, vc: int) -> list[str]:
     limit, used = port.sender_credit_limit[vc], port.sender_credits_used[vc]
-    shown = f"[red]{used:,}[/red]" if limit and used >= limit else f"{used:,}"
-    return [
-        switch, str(port.port), peer, port.state.name.lower(), str(vc), f"{limit:,}", shown,
-        f"{port.sender_credits_consumed[vc]:,}", f"{port.sender_credits_freed[vc]:,}",
-        f"{port.sender_credits_used_watermark[vc]:,}", f"{port.receiver_credits_used[vc]:,}",
-        f"{port.receiver_credits_consumed[vc]:,}", f"{port.receiver_credits_freed[vc]:,}",
-        f"{port.held_frames[vc]:,}",
-    ]  # fmt: skip
+    figures = (
+        port.sender_credits_consumed, port.sender_credits_freed, port.sender_credits_used_watermark,
+        port.receiver_credits_used, port.receiver_credits_consumed, port.receiver_credits_freed, port.held_frames,
+    )  # fmt: skip
+    shown = f"[red]{used}[/red]" if limit and used >= limit else str(used)
+    return [str(vc), str(limit), shown, *(str(lanes[vc]) for lanes in figures)]
 
 
-def _port_table() -> Table:
-    table = Table(title="counters, by port", title_justify="left", title_style="bold", box=SIMPLE_HEAD)
-    for name in ("switch", "port", "peer", "state"):
-        table.add_column(name)
-    for name in _PORT_COLUMNS:
+def _port_table(columns: Sequence[str]) -> Table:
+    table = _table("counters, by port")
+    table.add_column("state", no_wrap=True)
+    for name in columns:
         table.add_column(_broken(name), justify="right", no_wrap=True)
     return table
 
 
 def _broken(name: str) -> str:
     """Return a counter's name on several lines, so that its column stays narrow."""
-    for end in ("_messages_tx", "_messages_rx", "_ctl_os"):
-        if name.endswith(end):
-            start = name.removesuffix(end)
-            break
-    else:
-        return name.replace("_", "_\n", 1)
     for prefix in ("cbfc_num_", "llr_tx_", "llr_rx_"):
-        if start.startswith(prefix):
-            return "\n".join((prefix, start.removeprefix(prefix), end))
-    return name
+        name = name.replace(prefix, prefix + "\n")
+    for piece in ("_update", "_messages", "_ctl_os", "_echo"):
+        name = name.replace(piece, "\n" + piece)
+    return name if "\n" in name else name.replace("_", "\n_", 1)

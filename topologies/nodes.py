@@ -39,6 +39,8 @@ HOLD_PACE: Final = 20_000
 a core when many wait."""
 HOLD_DEPTH: Final = 8192
 """More frames than the credits of all receivers of a switch with 32 ports."""
+_PACE_PER_FRAME: Final = 5
+"""Rounds of the hold loop per frame that slow links carry; at least 2."""
 BMV2_QUEUE_DEPTH: Final = 1024
 """Frames per egress queue of BMv2, whose default of 64 overflows silently."""
 BMV2_QUEUES: Final = f"""
@@ -369,6 +371,9 @@ class Bmv2Switch(FabricSwitch):
             f"set_queue_depth {queue.depth} {port}\nset_queue_rate {queue.frames_per_s} {port}\n"
             for port, queue in self.queues.items()
         )
+        if self.queues:  # the hold loop shares a thread with a quarter of the ports: no faster than it has to be
+            pace = min(HOLD_PACE, _PACE_PER_FRAME * sum(queue.frames_per_s for queue in self.queues.values()))
+            slow += f"set_queue_rate {pace} {HOLD_PORT}\n"
         done = subprocess.run(
             [cli, "--thrift-port", str(self.thrift_port)],
             input=BMV2_QUEUES + slow, capture_output=True, text=True, check=False, timeout=30,

@@ -51,7 +51,8 @@ class FabricPrompt(CLI):
             return
         nodes = {node.name: node for node in self.session.fabric.switches}
         view = {name: (nodes[name], ports, counters.get(name, {})) for name, ports in credits.items()}
-        Console().print(tables(view))
+        console = Console()
+        console.print(tables(view, console.width))
 
     def do_restart(self, line: str) -> None:
         """Restart a switch, and wait until the controller has programmed it again: restart s1"""

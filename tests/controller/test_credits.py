@@ -18,6 +18,7 @@ from codec.scapy_layers import Link
 from controller.credits import (
     CREDITS,
     LANE_REGISTERS,
+    LINK_COUNTERS,
     READ_CREDITS,
     LinkState,
     PortCredits,
@@ -124,9 +125,9 @@ def test_who_looks_asks_by_a_file_and_gets_what_is_fresh(tmp_path: Path) -> None
         files.read()
 
 
-def shown(view: dict[str, tuple[SwitchNode, dict[int, PortCredits], dict[int, PortCounters]]]) -> str:
-    console = Console(width=220, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
-    console.print(tables(view))
+def shown(view: dict[str, tuple[SwitchNode, dict[int, PortCredits], dict[int, PortCounters]]], width: int = 220) -> str:
+    console = Console(width=width, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
+    console.print(tables(view, width))
     return console.export_text()
 
 
@@ -135,9 +136,18 @@ def test_the_table_has_a_row_per_channel_in_use() -> None:
     counters = {3: PortCounters(link={"cbfc_num_cf_update_messages_tx": 1234, "link_ups": 2})}
     text = shown({"s1": (node, {3: some()}, counters)})
     rows = [line.split() for line in text.splitlines() if line.split()[:2] == ["s1", "3"]]
-    assert rows[0] == ["s1", "3", "g3", "ready", "0", "128", "15", "5", "1,048,566", "0", "32", "40", "8", "0"]
-    assert rows[1][4] == "1"
-    assert rows[2][:5] == ["s1", "3", "g3", "ready", "1,234"]
+    assert rows[0] == ["s1", "3", "g3", "0", "128", "15", "5", "1048566", "0", "32", "40", "8", "0"]
+    assert rows[1][3] == "1"
+    assert rows[2][:5] == ["s1", "3", "g3", "ready", "1234"]
+
+
+def test_the_table_fits_a_terminal_of_80_columns() -> None:
+    node = SwitchNode(0xF01, "leaf1", ports=(SwitchPort(31, "leaf1-eth31", "endpoint", "g31", "managed"),))
+    counters = {31: PortCounters(link=dict.fromkeys(LINK_COUNTERS, 99_999))}
+    full = some(31, receiver_credits_consumed=((1 << 20) - 1,) * 8)
+    text = shown({"leaf1": (node, {31: full}, counters)}, width=80)
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_without_managed_links_it_says_how_to_get_them() -> None:
