@@ -103,5 +103,7 @@ def _broken(name: str) -> str:
     for prefix in ("cbfc_num_", "llr_tx_", "llr_rx_"):
         name = name.replace(prefix, prefix + "\n")
     for piece in ("_update", "_messages", "_ctl_os", "_echo"):
-        name = name.replace(piece, "\n" + piece)
+        name = name.replace(piece, f"\n{piece}")
+    if name.endswith(("_tx", "_rx")):
+        name = f"{name[:-3]}\n{name[-3:]}"
     return name if "\n" in name else name.replace("_", "\n_", 1)
