@@ -78,6 +78,8 @@ class Elaborator(Parsers):
         with self.collecting():
             self.elaborate_main()
         self.check_unused(program)
+        if self.main is None and self.control_plane_only and "main" not in self.globals.names:
+            return None if self.errors.diagnostics else library(source, files, tuple(self.error_members))
         if self.main is None:
             with self.collecting():
                 self.missing_main(program)
@@ -577,6 +579,27 @@ PARAMS = {
     "compute": "control C(inout H hdr, inout M meta)",
     "deparser": "control D(packet_out packet, in H hdr)",
 }
+
+
+def library(source: str, files: tuple[str, ...], errors: tuple[str, ...]) -> ir.Program:
+    """Give the program of a file without a package, whose P4Info is empty."""
+    nothing = ir.ControlBlock("", (), ())
+    start = ir.State("start", (), ir.Transition((), (ir.SelectCase((ir.Keyset("any"),), "accept"),)))
+    empty = ir.StructType("empty_t", ())
+    return ir.Program(
+        source=source,
+        headers=empty,
+        meta=empty,
+        standard_metadata=empty,
+        errors=errors,
+        parser=ir.ParserBlock("", (), (start,)),
+        verify=nothing,
+        ingress=nothing,
+        egress=nothing,
+        compute=nothing,
+        deparser=nothing,
+        files=files,
+    )
 
 
 def names_type(decl: ast.Decl) -> bool:
