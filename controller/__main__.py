@@ -23,7 +23,7 @@ from controller.pipeline import Pipeline, PipelineError
 from controller.probing import NoAnswers, ProbeFiles
 from controller.reader import ReadError, RegistersHidden, SwitchReader
 from controller.routes import entries_for
-from controller.runstate import RunState
+from controller.runstate import INSIDE, RunState
 from controller.status import ControllerStatus
 from controller.watch import View, tables, watch
 
@@ -181,13 +181,10 @@ def _chosen(fabric: Fabric, options: argparse.Namespace) -> list[SwitchNode]:
 
 
 def _enter_fabric(run_dir: Path, argv: list[str]) -> None:
-    """Go on inside the namespaces of the fabric that runs in `run_dir`: its switches listen on a loopback of its own.
-
-    Inside them the launcher's process is not to be seen, so that this happens once.
-    """
+    """Go on inside the network of the fabric that runs in `run_dir`: its switches listen on a loopback of its own."""
     state = RunState.load(run_dir)
-    if state is not None:
-        command = state.enter([sys.executable, "-m", "controller", *argv], Path.cwd())
+    if state is not None and INSIDE not in os.environ:
+        command = state.enter([sys.executable, "-m", "controller", *argv])
         os.execvp(command[0], command)
 
 

@@ -41,7 +41,7 @@ def election_id() -> str:
 
 
 def shell_command(node: SwitchNode) -> list[str]:
-    """Return the command that opens the shell on a switch, to be run inside the fabric's namespaces."""
+    """Return the command that opens the shell on a switch, to be run on the fabric's network."""
     return [
         *(str(SHELL_PYTHON), "-m", "p4runtime_sh", "--grpc-addr", node.grpc),
         *("--device-id", str(node.device_id), "--election-id", election_id()),
@@ -71,7 +71,7 @@ def main(argv: list[str] | None = None) -> int:
     print(
         INTRO.format(switch=node.name, grpc=node.grpc, device_id=node.device_id, dst=shown, port=port.port), flush=True
     )
-    command = state.enter(shell_command(node), Path.cwd())
+    command = state.enter(shell_command(node))
     os.execvp(command[0], command)
 
 

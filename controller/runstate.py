@@ -1,4 +1,4 @@
-"""Find the running fabric: where its description is, and which namespaces to enter.
+"""Find the running fabric: where its description is, and which network to enter.
 
 The launcher writes the file, whoever wants to look into the fabric reads it.
 """
@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Final, Self
 
 STATE_FILE: Final = "launcher.json"
+INSIDE: Final = "ETHLINK_INSIDE"
+"""Set in the environment of what has entered the fabric's network: it need not enter again."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class RunState:
             return None
         return state
 
-    def enter(self, command: list[str], directory: Path) -> list[str]:
-        """Return the command that runs `command` inside the fabric's namespaces, in `directory`."""
-        return ["nsenter", "-t", str(self.namespace_pid), "-n", "-m", "-p", f"--wd={directory}", "--", *command]
+    def enter(self, command: list[str]) -> list[str]:
+        """Return the command that runs `command` on the fabric's network, with INSIDE set in its environment."""
+        network = f"--net=/proc/{self.namespace_pid}/ns/net"
+        return ["nsenter", network, "--", "env", f"{INSIDE}=1", *command]

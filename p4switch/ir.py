@@ -443,8 +443,8 @@ class TypeSpec:
 @dataclass(frozen=True)
 class NamedType:
     """A named type that P4Info's type_info describes. kind as in TypeSpec; members of structs, headers and unions in
-    order; enums have names only, serializable ones values and a width; a new_type has an original type, and where it has
-    a @p4runtime_translation a uri and the width that the controller sees (0: a string)."""
+    order; enums have names only, serializable ones values and a width; a new_type has an original type, and where it
+    has a @p4runtime_translation a uri and the width that the controller sees (0: a string)."""
 
     kind: str
     name: str

@@ -41,7 +41,8 @@ class _Builder:
         program, info = self.program, self.info
         for key, value in program.package.items():
             setattr(info.pkg_info, key, value)
-        _notes(info.pkg_info, program.package_notes)
+        if program.package:
+            _notes(info.pkg_info, program.package_notes)
         for table in program.tables:
             if not table.identity.hidden:
                 self.table(table)

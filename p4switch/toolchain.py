@@ -107,6 +107,8 @@ def locked(directory: Path, name: str) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
     except OSError as error:
+        if error.filename is not None and not str(error.filename).startswith(str(directory)):
+            raise  # not the cache's fault
         raise explain(error, directory) from error
 
 

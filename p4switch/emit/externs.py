@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from p4switch import ir
 from p4switch.emit.context import Function
@@ -256,7 +257,8 @@ def _log_msg(f: Function, call: ir.ExternCall) -> None:
 
 
 def _assert(f: Function, call: ir.ExternCall) -> None:
-    message = f"{call.loc}: {call.function} failed"
+    place = f"{PurePath(call.loc.file).name}:{call.loc.line}:{call.loc.column}"
+    message = f"{place}: {call.function} failed"
     f.out.line(f"if (!({f.value(_expr(f, call, 0))}) && p4_log_enabled(pkt)) p4_log(pkt, {c_string(message)});")
 
 

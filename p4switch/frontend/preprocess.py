@@ -18,6 +18,8 @@ from p4switch.frontend.pp_expression import evaluate
 from p4switch.frontend.source import Preprocessed, SourceFiles
 from p4switch.ir import Loc
 
+# p4c-bm2-ss defines it, and programs for several targets choose by it.
+PREDEFINED = {"__TARGET_BMV2__": "1"}
 INCLUDE_DIR = Path(__file__).resolve().parent.parent / "include"
 MAX_INCLUDE_DEPTH = 64
 MAX_EXPANSIONS = 100_000
@@ -70,7 +72,7 @@ class Preprocessor:
 
     def __init__(self, include_dirs: Sequence[Path] = (), defines: Mapping[str, str] | None = None) -> None:
         self.include_dirs = [*include_dirs, INCLUDE_DIR]
-        self.macros: dict[str, Macro] = {n: Macro(n, None, v) for n, v in (defines or {}).items()}
+        self.macros: dict[str, Macro] = {n: Macro(n, None, v) for n, v in {**PREDEFINED, **(defines or {})}.items()}
         self.sources = SourceFiles()
         self.files: list[str] = []
         self.out: list[str] = []

@@ -75,7 +75,7 @@ def test_a_run_state_counts_while_its_launcher_lives(tmp_path: Path) -> None:
     RunState(os.getpid(), 4711, "planes,2,1", "p4switch").save(tmp_path)
     state = RunState.load(tmp_path)
     assert state is not None
-    assert state.enter(["true"], Path("/tmp"))[:4] == ["nsenter", "-t", "4711", "-n"]
+    assert state.enter(["true"]) == ["nsenter", "--net=/proc/4711/ns/net", "--", "env", "ETHLINK_INSIDE=1", "true"]
     RunState(2**22 + 1, 4711, "planes,2,1", "p4switch").save(tmp_path)  # above any process id
     assert RunState.load(tmp_path) is None
     (tmp_path / "launcher.json").write_text('{"pid": 1}')

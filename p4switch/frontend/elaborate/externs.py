@@ -72,7 +72,7 @@ class Externs(Arguments):
 
     def extern_function(self, decl: ast.FunctionDecl, node: ast.CallExpr) -> Operand:
         name = decl.name
-        if self.frame_kind() == "control" and not self.dead:
+        if self.frame_kind() == "control" and not self.dead and name != "static_assert":
             self.has_type_info = True
         passed = self.evaluate(self.match(f"function '{name}'", decl.params, node.args, node.loc))
         scope = self.type_scope(decl, node.type_args, passed, node.loc, self.globals)

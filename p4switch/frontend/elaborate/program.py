@@ -33,7 +33,7 @@ from p4switch.frontend.elaborate.values import (
     UnknownVal,
     Value,
 )
-from p4switch.frontend.errors import ErrorList, Failure
+from p4switch.frontend.errors import ErrorList, Failure, did_you_mean
 from p4switch.frontend.identity import identify
 from p4switch.frontend.parser.expressions import unquote
 from p4switch.ir import Loc
@@ -78,6 +78,8 @@ class Elaborator(Parsers):
         with self.collecting():
             self.elaborate_main()
         self.check_unused(program)
+        if self.main is None and self.control_plane_only and "main" not in self.globals.names:
+            return None if self.errors.diagnostics else library(source, files, tuple(self.error_members))
         if self.main is None:
             with self.collecting():
                 self.missing_main(program)
@@ -281,6 +283,8 @@ class Elaborator(Parsers):
             )
         if root == "standard_metadata" and kind.name != "standard_metadata_t":
             self.fail(param.loc, f"parameter '{param.name}' must be standard_metadata_t, found {kind}", PARAMS[block])
+        if root == "standard_metadata" and known is None:
+            self.check_standard_metadata(kind)
         if known is None:
             known = self.roots[root] = self.new_root(root, kind)
         elif known.type is not kind:
@@ -292,6 +296,13 @@ class Elaborator(Parsers):
             )
         writable = param.direction in ("out", "inout")
         return Value(kind, known.expr, writable, "" if writable else f"'{param.name}' is an in parameter")
+
+    def check_standard_metadata(self, kind: ty.Struct) -> None:
+        """A program may bring a v1model.p4 of its own; what that adds to BMv2's metadata does not exist here."""
+        for field in kind.decl.fields if kind.decl is not None else ():
+            if field.name not in _STANDARD_METADATA:
+                hint = did_you_mean(field.name, _STANDARD_METADATA, "fields")
+                self.unsupported(field.loc, f"standard metadata has no field '{field.name}'", hint)
 
     def new_root(self, root: str, kind: ty.Struct) -> Value:
         if kind.kind == "struct":
@@ -555,6 +566,11 @@ class Elaborator(Parsers):
         return numbers
 
 
+_STANDARD_METADATA = (
+    *("ingress_port", "egress_spec", "egress_port", "instance_type", "packet_length", "enq_timestamp", "enq_qdepth"),
+    *("deq_timedelta", "deq_qdepth", "ingress_global_timestamp", "egress_global_timestamp", "mcast_grp"),
+    *("egress_rid", "checksum_error", "parser_error", "priority"),
+)
 PARAMS = {
     "parser": "parser P(packet_in packet, out H hdr, inout M meta, inout standard_metadata_t standard_metadata)",
     "verify": "control C(inout H hdr, inout M meta)",
@@ -563,6 +579,27 @@ PARAMS = {
     "compute": "control C(inout H hdr, inout M meta)",
     "deparser": "control D(packet_out packet, in H hdr)",
 }
+
+
+def library(source: str, files: tuple[str, ...], errors: tuple[str, ...]) -> ir.Program:
+    """Give the program of a file without a package, whose P4Info is empty."""
+    nothing = ir.ControlBlock("", (), ())
+    start = ir.State("start", (), ir.Transition((), (ir.SelectCase((ir.Keyset("any"),), "accept"),)))
+    empty = ir.StructType("empty_t", ())
+    return ir.Program(
+        source=source,
+        headers=empty,
+        meta=empty,
+        standard_metadata=empty,
+        errors=errors,
+        parser=ir.ParserBlock("", (), (start,)),
+        verify=nothing,
+        ingress=nothing,
+        egress=nothing,
+        compute=nothing,
+        deparser=nothing,
+        files=files,
+    )
 
 
 def names_type(decl: ast.Decl) -> bool:

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from p4switch import ir
-from p4switch.frontend import CompileError
+from p4switch.frontend import CompileError, compile_p4
+from p4switch.frontend.preprocess import INCLUDE_DIR
 from p4switch.ir_text import expr_text, print_ir
-from tests.p4switch.frontend.programs import compiled
+from tests.p4switch.frontend.programs import compiled, source
 
 
 def ingress(program: ir.Program) -> list[str]:
@@ -446,9 +447,6 @@ def test_several_errors_in_one_run(tmp_path: Path, body: str, message: str) -> N
 
 
 def test_foreign_extern_is_an_error_but_not_for_p4info(tmp_path: Path) -> None:
-    from p4switch.frontend import compile_p4
-    from tests.p4switch.frontend.programs import source
-
     path = tmp_path / "foreign.p4"
     path.write_text(source(declarations="extern bit<8> magic(in bit<8> x);", apply="meta.m = magic(hdr.h.a);"))
     with pytest.raises(CompileError, match="extern function 'magic' is not part of v1model"):
@@ -464,3 +462,12 @@ def test_unknown_table_property_is_a_warning(tmp_path: Path) -> None:
     )
     (warning,) = program.warnings
     assert "warning: table property 'vendor_hint' is not known" in warning
+
+
+def test_own_v1model_with_more_metadata_than_there_is(tmp_path: Path) -> None:
+    text = (INCLUDE_DIR / "v1model.p4").read_text()
+    (tmp_path / "v1model.p4").write_text(text.replace("bit<3>  priority;", "bit<3>  priority; bit<5> qid;"))
+    with pytest.raises(CompileError, match="standard metadata has no field 'qid'"):
+        path = tmp_path / "program.p4"
+        path.write_text(source())
+        compile_p4(path, include_dirs=[tmp_path])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from p4switch.frontend import compile_p4
+from p4switch.frontend import CompileError, compile_p4
 from p4switch.frontend.identity import jenkins_one_at_a_time
 from p4switch.p4info import p4info_of, text_of
 
@@ -30,3 +30,11 @@ def test_hash() -> None:
 def test_two_runs_agree() -> None:
     first, second = (text_of(p4info_of(compile_p4(PROGRAMS[0]))) for _ in range(2))
     assert first == second
+
+
+def test_a_file_without_a_package_has_empty_p4info(tmp_path: Path) -> None:
+    path = tmp_path / "library.p4"
+    path.write_text("#include <v1model.p4>\nconst bit<8> x = 1;\n")
+    with pytest.raises(CompileError, match="the program has no 'main'"):
+        compile_p4(path)
+    assert not p4info_of(compile_p4(path, control_plane_only=True)).ListFields()

@@ -121,3 +121,7 @@ def test_v1model_version_selects_the_interface(tmp_path: Path) -> None:
     old = run(tmp_path, "#include <v1model.p4>\n").text
     assert "extern register<T, I>" in new
     assert "extern register<T>" in old
+
+
+def test_programs_for_several_targets_take_bmv2_s_branch(tmp_path: Path) -> None:
+    assert words(tmp_path, "#ifdef __TARGET_BMV2__\nbmv2\n#else\nother\n#endif\n") == ["bmv2"]

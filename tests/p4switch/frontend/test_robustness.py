@@ -135,6 +135,42 @@ def test_calls_that_multiply(tmp_path: Path) -> None:
     assert time.monotonic() - start < 60
 
 
+def test_long_programs_compile_fast(tmp_path: Path) -> None:
+    """About 1,500 lines with core.p4 and v1model.p4: under 0.8 s of processor time (0.05 s on a machine at rest)."""
+    tables = "\n".join(
+        f"""action set{i}(bit<8> v, bit<9> port) {{
+                meta.m = v + hdr.h.a;
+                sm.egress_spec = port;
+            }}
+            table t{i} {{
+                key = {{
+                    hdr.h.a : exact;
+                    hdr.h.b : ternary;
+                }}
+                actions = {{ set{i}; NoAction; }}
+                size = 64;
+            }}"""
+        for i in range(70)
+    )
+    apply = "\n".join(
+        f"""if (hdr.h.isValid() && hdr.h.b != {i}) {{
+                if (t{i}.apply().hit) {{
+                    hdr.h.b = (hdr.h.b << 1) ^ (hdr.h.a ++ meta.m);
+                }}
+            }}"""
+        for i in range(70)
+    )
+    path = tmp_path / "long.p4"
+    path.write_text(source(locals=tables, apply=apply))
+    assert path.read_text().count("\n") > 1_200
+    times = []
+    for _ in range(3):
+        start = time.process_time()
+        compile_p4(path)
+        times.append(time.process_time() - start)
+    assert min(times) < 0.8
+
+
 @pytest.mark.parametrize(
     "content",
     [b"", b"\xff\xfe\x00", b"\x00" * 100, b"#", b"\\", b"/*", b'"', b"@", b"#define", b"#if", b"#if (", b"#include"],
