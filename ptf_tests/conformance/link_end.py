@@ -129,6 +129,10 @@ class LinkEnd:
         self.forge(frame(Kind.DATA, packet, session=self.session))
         return True
 
+    def report(self) -> None:
+        """Send a CF_UPDATE now."""
+        self._send_freed()
+
     def forge(self, data: bytes) -> None:
         """Send any frame, whatever it says; nothing is counted for it."""
         self.out.put(data, self._now)

@@ -23,7 +23,7 @@ from codec.frames import open_frame
 from codec.layouts import LINK, PROBE, PROBE_CREDITS
 from codec.layouts import OEFH as OEFH_LAYOUT
 from codec.scapy_layers import OEFH, Link, Notice, Probe
-from ptf_tests.base import EVENT_PORT, REMOTE, SWITCH_ID
+from ptf_tests.base import DROP_REASONS, EVENT_PORT, PORTS, REMOTE, SWITCH_ID
 from ptf_tests.conformance.flows import Flow, Packets, flow_of
 from ptf_tests.conformance.link_end import LinkEnd
 from ptf_tests.conformance.records import Figure, Journal, Record, exact
@@ -50,6 +50,13 @@ COUNTERS: Final = (
     "receiver_credits_consumed", "receiver_credits_freed", "held_frames",
 )  # fmt: skip
 """What a probe and the registers of the same names tell of a port, per VC."""
+
+DIAGNOSTIC: Final = (
+    "frames_held", "frames_released", "frames_returned", "tickets_skipped", "holds_written_off", "buffers_written_off",
+    "losses_written_off", "wrong_cf_updates", "wrong_cc_updates", "stale_session", "link_ups", "link_resets",
+    "silences",
+)  # fmt: skip
+"""Counters that tell why a case failed."""
 
 Lanes = tuple[int, ...]
 
@@ -114,6 +121,7 @@ class ConformanceTest(ManagedTest):
         """How many windows the last rates took."""
         self._flow_numbers = iter(range(1, 256))
         self._event_frames = self.count("port_rx", EVENT_PORT)
+        self._counted_first = self._counted()
         self.addCleanup(self._let_ticks_pass)
         for port in self.dataplane.ports.values():
             port.socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
@@ -349,11 +357,26 @@ class ConformanceTest(ManagedTest):
         if self.windows > 1:
             notes = f"{notes}; rates of window {self.windows}, on a busy machine".removeprefix("; ")
             self.windows = 1
-        record = Record(self.case, size, configuration, tuple(figures), notes)
+        figures = tuple(figures)
+        if not all(figure.passed for figure in figures):
+            notes = f"{notes}; {self._diagnosis()}".removeprefix("; ")
+        record = Record(self.case, size, configuration, figures, notes)
         Journal(Path(os.environ[JOURNAL])).add(record)
         if not record.passed:
             self._failed.append(f"{self.case} {size} {configuration}: {record.failures()}")
         return record.passed
+
+    def _counted(self) -> dict[tuple[str, int], int]:
+        cells = [(name, port) for name in (*DROP_REASONS, *DIAGNOSTIC) for port in PORTS]
+        return {cell: count.packets for cell, count in self.switch.counts(cells).items()}
+
+    def _diagnosis(self) -> str:
+        """Return what the switch has dropped and done in this test, for a record that fails."""
+        now = self._counted()
+        changed = {cell: now[cell] - before for cell, before in self._counted_first.items() if now[cell] != before}
+        return "the switch counted " + (
+            ", ".join(f"{n} {name} at port {p}" for (name, p), n in changed.items()) or "nothing"
+        )
 
     def conclude(self) -> None:
         """End the case: fail if a record did not pass."""

@@ -19,7 +19,7 @@ from ptf_tests.conformance.run import ALL, CASES, CREDIT_CASES, HEADER_GROUPS
 from topologies.options import TOOLS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-QUICK = ("CBFC-01", "CBFC-03", "CBFC-08", "E5")
+QUICK = ("CBFC-01", "CBFC-08", "E5")
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the conformance cases need root")
 needs_bmv2 = pytest.mark.skipif(not all(map(shutil.which, TOOLS["bmv2"])), reason="p4c and BMv2 are not installed")
@@ -41,7 +41,7 @@ def cases(*names: str) -> list[str]:
 def test_cases_pass_and_leave_records(target: str, tmp_path: Path) -> None:
     done = run(tmp_path, "--target", target, "--quick", *cases(*QUICK))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(rf"conformance on {target}: (\d+) of \1 records passed, 4 cases, passed", done.stdout)
+    assert re.search(rf"conformance on {target}: (\d+) of \1 records passed, 3 cases, passed", done.stdout)
     data = json.loads((tmp_path / target / "records.json").read_text())
     records = data["records"]
     assert (data["target"], data["passed"], data["cases"]) == (target, True, list(QUICK))
