@@ -26,6 +26,7 @@ EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130
 END_S: Final = 600.0
 """How long a rank that has done waits for the others: in a ping, all but one have nothing else to do."""
+STREAM_PARAMETERS: Final = ("flows", "rate", "warm_up_s")
 MAX_SIZE: Final = 1 << 20
 RING_FRAME_BYTES: Final = 1300
 """What the kernel charges a receive buffer for a small frame, as measured; it gives twice what is asked for."""
@@ -80,7 +81,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"endpoint: GPU {gpu.id} is alone in its tenant: nobody to exchange with", file=sys.stderr)
             return EXIT_USAGE
         report = Report(given.pattern, gpu.id, gpu.rank, len(gpu.ranks))
-        report.parameters = dataclasses.asdict(parameters)
+        report.parameters = {
+            name: value
+            for name, value in dataclasses.asdict(parameters).items()
+            if given.pattern == "stream" or name not in STREAM_PARAMETERS
+        }
         status = _run(choice.run, gpu, parameters, report)
     if json_path is not None:
         try:
@@ -101,7 +106,7 @@ def _options(given: argparse.Namespace, parameters: Parameters) -> EndpointOptio
         )
     if given.ring is not None:
         options = dataclasses.replace(options, receive_buffer=given.ring * RING_FRAME_BYTES // 2)
-    if given.slow_gpu is not None and os.environ.get(GPU_VARIABLE) == str(given.slow_gpu):
+    if given.slow_gpu is not None and os.environ.get(GPU_VARIABLE) == given.slow_gpu:
         options = dataclasses.replace(options, service_s=given.service_us / 1e6)
     return options
 
@@ -150,7 +155,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     stream.add_argument("--warm-up", type=_seconds, default=0.5, metavar="S", help="seconds that do not count (0.5)")
     stream.add_argument("--rto", type=_seconds, metavar="S", help="seconds until a request is sent again, at least")
-    stream.add_argument("--slow-gpu", type=_whole(0, 0xEFF), metavar="ID", help="this GPU takes its time")
+    stream.add_argument("--slow-gpu", metavar="GPU", help=f"this GPU takes its time; written as in its {GPU_VARIABLE}")
     stream.add_argument(
         "--service-us", type=_whole(1, 10_000), default=500, metavar="N", help="so long over each request (500)"
     )
