@@ -114,6 +114,7 @@ class ConformanceTest(ManagedTest):
         self._sources: list[tuple[LinkEnd, Flow]] = []
         self._tick = bytes(Link(kind=0, crc=0) / Notice(type=NoticeType.TICK))
         self._stalled = 0.0
+        self._latest = 0.0
         self._served = time.monotonic()
         self._ticked = self.now()
         self._failed: list[str] = []
@@ -195,7 +196,8 @@ class ConformanceTest(ManagedTest):
 
     def now(self) -> float:
         """Return the tester's time, in seconds: monotonic, without the times in which the tester itself was held up."""
-        return time.monotonic() - self._stalled
+        self._latest = max(self._latest, time.monotonic() - self._stalled)
+        return self._latest
 
     def run_for(self, seconds: float) -> None:
         """Serve everything for so long."""
@@ -223,8 +225,7 @@ class ConformanceTest(ManagedTest):
         stalled = max(0.0, real - self._served - _STALL_S)
         self._stalled += stalled
         self._served = real
-        now -= stalled
-        deadline = max(deadline, now)
+        now = self.now()
         self._give_ticks(now)
         wake = min(deadline, now + _NAP_S)
         for end in self.ends.values():
@@ -374,9 +375,11 @@ class ConformanceTest(ManagedTest):
         """Return what the switch has dropped and done in this test, for a record that fails."""
         now = self._counted()
         changed = {cell: now[cell] - before for cell, before in self._counted_first.items() if now[cell] != before}
-        return "the switch counted " + (
-            ", ".join(f"{n} {name} at port {p}" for (name, p), n in changed.items()) or "nothing"
+        switch = ", ".join(f"{count} {name} at port {port}" for (name, port), count in changed.items())
+        own = ", ".join(
+            f"{count} {name} at port {port}" for port, end in self.ends.items() for name, count in end.counters.items()
         )
+        return f"the switch counted {switch or 'nothing'}; the tester {own or 'nothing'}"
 
     def conclude(self) -> None:
         """End the case: fail if a record did not pass."""

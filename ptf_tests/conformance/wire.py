@@ -5,8 +5,7 @@ Nothing here does input or output or reads a clock: time comes in with every cal
 
 from __future__ import annotations
 
-import heapq
-import itertools
+from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import StrEnum
@@ -37,7 +36,7 @@ class Rule:
     count: int | None = None
     """So many frames, then no more; None: all."""
     delay_s: float = 0.0
-    """With DELAY: how much later each frame arrives; their order stays."""
+    """With DELAY: how much later each frame arrives; a cable keeps the order of what is delayed on it."""
     done: int = 0
     """Frames that it has been done to."""
 
@@ -54,9 +53,9 @@ class Wire:
 
     def __init__(self, deliver: Callable[[bytes], None]) -> None:
         self._deliver = deliver
-        self._late: list[tuple[float, int, bytes]] = []
+        self._late: deque[tuple[float, bytes]] = deque()
+        self._last_due = 0.0
         self._frozen: list[bytes] = []
-        self._number = itertools.count()
         self.rules: list[Rule] = []
 
     def put(self, frame: bytes, now: float) -> None:
@@ -85,7 +84,7 @@ class Wire:
     def poll(self, now: float) -> float | None:
         """Deliver what is due; return when the next frame is, None without one."""
         while self._late and self._late[0][0] <= now:
-            self._deliver(heapq.heappop(self._late)[2])
+            self._deliver(self._late.popleft()[1])
         return self._late[0][0] if self._late else None
 
     def _harm(self, rule: Rule, frame: bytes, now: float) -> None:
@@ -98,7 +97,8 @@ class Wire:
             case Harm.FREEZE:
                 self._frozen.append(frame)
             case Harm.DELAY:
-                heapq.heappush(self._late, (now + rule.delay_s, next(self._number), frame))
+                self._last_due = max(self._last_due, now + rule.delay_s)
+                self._late.append((self._last_due, frame))
 
 
 def corrupted(frame: bytes) -> bytes:

@@ -81,6 +81,20 @@ def test_delayed_frames_come_in_order_when_they_are_due() -> None:
     assert wire.poll(1.0) is None
 
 
+def test_delayed_frames_stay_in_order_when_the_delay_shrinks() -> None:
+    got: list[bytes] = []
+    wire = Wire(got.append)
+    wire.harm(Harm.DELAY, delay_s=0.1)
+    wire.put(DATA, 0.0)
+    wire.rules.clear()
+    wire.harm(Harm.DELAY, delay_s=0.02)
+    wire.put(UPDATE, 0.01)
+    wire.poll(0.05)
+    assert got == []
+    wire.poll(0.1)
+    assert got == [DATA, UPDATE]
+
+
 def test_a_corrupted_frame_fails_its_crc() -> None:
     with pytest.raises(ValueError, match="bad_crc"):
         parse_link(memoryview(corrupted(DATA)))
