@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,7 +59,7 @@ def test_credit_update_is_the_layout(values: tuple[int, ...]) -> None:
         (lambda body: body[:10] + b"\x11" + body[11:], BAD_CONTROL),  # 2^17 bytes per credit
     ],
 )
-def test_bad_link_init(change, reason: str) -> None:  # type: ignore[no-untyped-def]
+def test_bad_link_init(change: Callable[[bytes], bytes], reason: str) -> None:
     init = LinkInit(2, 5, 0, 10, 0, 4146, 3, 0, (64,) * VC_COUNT, (0,) * VC_COUNT)
     with pytest.raises(FrameError) as caught:
         parse_link_init(change(link_init_body(init)))
