@@ -192,6 +192,7 @@ def _run_side(
         baseline = _phase(f"neighbours-{word}", comparison, session, "neighbours", BASELINE_S, extra)
         ranks = _run_phase(session, baseline, phases)
         neighbours_alone = _rate(_flows(ranks), paced=True)
+        time.sleep(SILENCE_MS / 1000 + 0.2)  # the links of these ranks end before those of the next begin
     phase = _phase(f"{name}-{word}", comparison, session, comparison.flows, DURATION_S, extra)
     before = Snapshot.take(session)
     with Monitor(session) as monitor:
