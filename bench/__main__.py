@@ -17,6 +17,7 @@ RESULTS = Path(__file__).resolve().parent.parent / "build" / "bench" / "results.
 
 BENCHES = {
     "packet_rate": "one switch: frames per second against a plain forwarder, and round trip",
+    "credits": "one switch: what credits cost, and what holding frames takes",
     "endpoint": "one GPU: load/store round trips and rates",
     "compiler": "compiling ethlink.p4",
     "fabric": "a whole fabric: start-up and memory",

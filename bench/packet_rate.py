@@ -77,7 +77,7 @@ class Forwarder:
     one_core = True
 
     def __init__(self, tools: Path) -> None:
-        self._binary = _compile(HERE / "forwarder.c", tools / "forwarder")
+        self._binary = compile_tool(HERE / "forwarder.c", tools / "forwarder")
 
     @contextmanager
     def running(self) -> Iterator[int]:
@@ -142,7 +142,8 @@ def _entries(names: Names) -> Iterator[Any]:
         yield names.entry("port_config", {"ingress_port": port}, "set_port", mode=0, role=1, tenant=TENANT)
 
 
-def _compile(source: Path, target: Path) -> Path:
+def compile_tool(source: Path, target: Path) -> Path:
+    """Compile a C tool of this folder; raise RuntimeError with what the compiler said."""
     done = subprocess.run(
         [os.environ.get("CC", "cc"), "-O2", str(source), "-o", str(target)],
         capture_output=True,
@@ -191,7 +192,7 @@ def _cpu_ns(pid: int) -> int:
     return sum(int((task / "schedstat").read_text().split()[0]) for task in Path(f"/proc/{pid}/task").iterdir())
 
 
-def _pin(pid: int, cpu: int) -> None:
+def pin(pid: int, cpu: int) -> None:
     """Keep a process, all its threads, on one core, where there are several."""
     if len(os.sched_getaffinity(0)) > 1:
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -203,7 +204,7 @@ def _rate(pid: int, load: Path, frame: bytes) -> tuple[float, float]:
     seconds = WARM_UP_S + WINDOW_S + 0.1
     with subprocess.Popen([load, FAR_ENDS[0], str(seconds)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as sender:
         assert sender.stdin is not None
-        _pin(sender.pid, SENDER_CPU)
+        pin(sender.pid, SENDER_CPU)
         sender.stdin.write(frame)
         sender.stdin.close()
         time.sleep(WARM_UP_S)
@@ -252,7 +253,7 @@ def _measure(load: Path, forwarder: Forwarder, targets: list[P4Target]) -> Itera
         for contestant in contestants:
             with contestant.running() as pid:
                 if contestant.one_core:
-                    _pin(pid, SWITCH_CPU)
+                    pin(pid, SWITCH_CPU)
                 for size in SIZES:
                     rate, cost = _rate(pid, load, _frame(size))
                     rates.setdefault((contestant.name, size), []).append(rate)
@@ -311,7 +312,7 @@ def main() -> int:
     if all(shutil.which(tool) for tool in ("p4c-bm2-ss", "simple_switch_grpc", "simple_switch_CLI")):
         targets.append(P4Target("bmv2", "BMv2"))
     with tempfile.TemporaryDirectory() as directory:
-        load = _compile(HERE / "load.c", Path(directory) / "load")
+        load = compile_tool(HERE / "load.c", Path(directory) / "load")
         rows = list(_measure(load, Forwarder(Path(directory)), targets))
     print(json.dumps([asdict(row) for row in rows]))
     return 0

@@ -1,0 +1,427 @@
+"""Measure what credits cost: the same frames through open ports and through managed ones, and what holding takes.
+
+A load generator offers frames on port 1 as fast as it can; port 2's peer is played here, with as many credits as it
+likes and at the pace that it likes. What arrives is counted by the kernel, so that no frame has to be read for it. On
+BMv2 the same, where it is installed. Ratios compare runs right after each other.
+
+`python -m bench.credits` measures in the namespace that it is started in and prints JSON; `measure` starts it in a new
+one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import shutil
+import socket
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from finsy.proto import p4r
+
+from bench.packet_rate import HERE, OUTPUT, PROGRAM, SENDER_CPU, SWITCH_CPU, compile_tool, pin
+from bench.report import Measurement
+from codec import frames
+from codec.constants import Kind, Next, NoticeType
+from codec.layouts import LINK, NOTICE, OEFH, TMA, end_to_end_crc
+from ptf_tests.conformance.link_end import LinkEnd
+from ptf_tests.links import CYCLE, KEEPALIVE_GROUP, Profile, lanes, vc_map
+from ptf_tests.p4runtime import Names, P4RuntimeClient
+from topologies.nodes import HOLD_PACE, HOLD_PORT, REPOSITORY, SWITCHES, FabricIntf, FabricLink, FabricSwitch
+from topologies.options import TOOLS
+from topologies.session import Artefacts, compile_command
+
+SIZES: Final = {64: "64 B", 1024: "1 KB"}
+ROUNDS: Final = 3
+WARM_UP_S: Final = 0.3
+WINDOW_S: Final = 1.0
+IN_PORT, OUT_PORT, EVENT_PORT = 1, 2, 507
+WIDE_LIMIT: Final = (1 << 19) - 1
+NARROW_LIMIT: Final = 64
+HELD: Final = 200
+SLOW_RATE: Final = 5000.0
+"""Frames per second that the congested port's peer takes."""
+PACES: Final = (2_000, 5_000, HOLD_PACE, 100_000)
+TICK_S: Final = 0.001
+_SOL_PACKET: Final = 263
+_PACKET_STATISTICS: Final = 6
+_PACKET_IGNORE_OUTGOING: Final = 23
+_ETH_P_ALL: Final = 3
+_SO_ATTACH_FILTER: Final = 26
+
+
+def measure() -> Iterator[Measurement]:
+    """Yield the figures. Raises RuntimeError when they cannot be taken."""
+    command = ["unshare", "--net", sys.executable, "-m", "bench.credits"]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=300)
+    if done.returncode:
+        raise RuntimeError(f"the measuring process failed, it needs root: {done.stderr.strip()[-500:]}")
+    for row in json.loads(done.stdout.splitlines()[-1]):
+        yield Measurement(**row)
+
+
+# ---------------------------------------------------------------------------------------------------------- the peers
+
+
+def _is_data(verdict: bool) -> bytes:
+    """Return a socket filter: pass a byte of DATA frames only (True), or whole frames of all other kinds (False)."""
+    passes, drops = (1, 0) if verdict else (0, 0xFFFF)
+    return b"".join(
+        struct.pack("HBBI", *instruction)
+        for instruction in (
+            (0x30, 0, 0, 0),  # load byte 0
+            (0x54, 0, 0, 0xF0),  # and 0xF0
+            (0x15, 0, 1, int(Kind.DATA) << 4),  # equal: next, else skip one
+            (0x06, 0, 0, passes),
+            (0x06, 0, 0, drops),
+        )
+    )
+
+
+def _packet_socket(iface: str, program: bytes) -> socket.socket:
+    """Return a raw socket on an interface, with a filter, that does not see what is sent there."""
+    raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    code = ctypes.create_string_buffer(program)
+    raw.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HL", len(program) // 8, ctypes.addressof(code)))
+    raw.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
+    raw.setblocking(False)
+    raw.bind((iface, _ETH_P_ALL))
+    return raw
+
+
+@dataclass
+class Peer:
+    """The other side of a managed port: control frames are answered, DATA frames are only counted."""
+
+    iface: str
+    profile: Profile
+    freed_per_s: float = float("inf")
+    """Frames per second that leave its buffer."""
+    received: int = 0
+    freed: float = 0.0
+    end: LinkEnd = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.control = _packet_socket(self.iface, _is_data(False))
+        self.data = _packet_socket(self.iface, _is_data(True))
+        self.end = LinkEnd(self.profile, self._send, lambda packet: None, time.monotonic())
+
+    def _send(self, data: bytes) -> None:
+        self.control.send(data)
+
+    def count(self) -> int:
+        """Return the DATA frames that have arrived so far; the kernel has counted them, read or not."""
+        statistics_of_socket = self.data.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
+        self.received += struct.unpack("II", statistics_of_socket)[0]
+        return self.received
+
+    def poll(self, now: float, passed_s: float) -> None:
+        """Answer control frames; count what came, and free what is due."""
+        while True:
+            try:
+                self.end.arrived(self.control.recv(9000), now)
+            except BlockingIOError:
+                break
+        self.freed = min(self.count(), self.freed + self.freed_per_s * passed_s)
+        receiver = self.end.receivers[0]
+        receiver.consumed, receiver.freed = self.received % CYCLE, int(self.freed) % CYCLE
+        if receiver.unreported and self.end.is_ready:
+            self.end.report()
+        self.end.poll(now)
+
+    def close(self) -> None:
+        """Give the sockets back."""
+        self.control.close()
+        self.data.close()
+
+
+class Clock:
+    """Gives the switch its ticks, and the peers their turns."""
+
+    def __init__(self, iface: str) -> None:
+        self._cable = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        self._cable.bind((iface, _ETH_P_ALL))
+        self._tick = bytes(LINK.size) + NOTICE.pack(type=int(NoticeType.TICK))
+        self.peers: list[Peer] = []
+        self.offered: tuple[Peer, bytes, float] | None = None
+        """Frames that a peer offers: what, and how many per second."""
+        self._owed = 0.0
+        self._last = time.monotonic()
+
+    def run(self, seconds: float, until: Callable[[], bool] = lambda: False) -> bool:
+        """Run for so long, or until a condition is true; return whether it came true."""
+        deadline = time.monotonic() + seconds
+        while (now := time.monotonic()) < deadline:
+            if until():
+                return True
+            passed = min(now - self._last, 0.02)
+            self._last = now
+            self._cable.send(self._tick)
+            for peer in self.peers:
+                peer.poll(now, passed)
+            if self.offered is not None:
+                source, frame, rate = self.offered
+                self._owed += rate * passed
+                while self._owed >= 1:
+                    source.end.forge(frame)
+                    self._owed -= 1
+            time.sleep(TICK_S)
+        return until()
+
+    def close(self) -> None:
+        """Give the socket back."""
+        self._cable.close()
+
+
+# --------------------------------------------------------------------------------------------------------- the switches
+
+
+class Target:
+    """A P4 target with ethlink.p4, with open ports or with managed ones."""
+
+    def __init__(self, target: str, name: str) -> None:
+        self.name = name
+        self._target = target
+        folder = OUTPUT / target
+        folder.mkdir(parents=True, exist_ok=True)
+        suffix = ".json" if target == "bmv2" else ".p4bin"
+        artefacts = Artefacts(folder / f"{PROGRAM.stem}.p4info.txtpb", folder / f"{PROGRAM.stem}{suffix}")
+        subprocess.run(compile_command(target, PROGRAM, artefacts), check=True, capture_output=True, cwd=REPOSITORY)
+        self._names = Names.load(artefacts.p4info.read_text())
+        self._config = artefacts.config.read_bytes()
+
+    @contextmanager
+    def running(self, profile: Profile | None, pace: int = HOLD_PACE) -> Iterator[FabricSwitch]:
+        """Run it with ports 1 and 2 open, or managed with this profile, and a pace of the hold loop."""
+        switch = SWITCHES[self._target]("s1", device_id=1, run_dir=OUTPUT)
+        for port in (IN_PORT, OUT_PORT, EVENT_PORT):
+            FabricIntf(f"s1-eth{port}", node=switch, port=port)
+        if self._target == "p4switch":
+            command = [
+                f"{HOLD_PORT}={pace}" if word == f"{HOLD_PORT}={HOLD_PACE}" else word for word in switch.command()
+            ]
+            switch.command = lambda: command  # type: ignore[method-assign]
+        switch.start()
+        try:
+            switch.wait_ready()
+            if self._target == "bmv2":
+                thrift = ["simple_switch_CLI", "--thrift-port", str(getattr(switch, "thrift_port"))]  # noqa: B009
+                queue = f"set_queue_rate {pace} {HOLD_PORT}\n"
+                subprocess.run(thrift, input=queue, text=True, capture_output=True, check=True, timeout=30)
+            with P4RuntimeClient(switch.grpc, 1, self._names) as client:
+                client.set_pipeline(self._config)
+                self._configure(client, profile)
+            if self._target == "p4switch" and switch.process is not None:  # one thread does the work
+                pin(switch.process.pid, SWITCH_CPU)
+            yield switch
+        finally:
+            switch.stop_process()
+
+    def _configure(self, client: P4RuntimeClient, profile: Profile | None) -> None:
+        entry = self._names.entry
+        entries: list[Any] = []
+        if profile is not None:
+            client.write("INSERT", _replication())
+        for port in (IN_PORT, OUT_PORT):
+            mode = 0
+            if profile is None:
+                entries.append(entry("egress_config", {"egress_port": port}, "set_link", mode=0))
+            else:
+                mode = 1
+                link = {"vc_map": vc_map(profile.vc_map), "ecn_threshold": 0}
+                entries += [
+                    *_profile_entries(self._names, port, profile),
+                    entry("egress_config", {"egress_port": port}, "set_managed_link", **link),
+                ]
+            entries += [
+                entry("source_guard", {"ingress_port": port, "src": port}, "allow"),
+                entry("forward", {"tenant": 1, "dst": port}, "to_port", port=port),
+                entry("destination_tenant", {"dst": port}, "belongs_to", tenant=1),
+                entry("port_config", {"ingress_port": port}, "set_port", mode=mode, role=1, tenant=1),
+            ]
+        client.write("INSERT", entries)
+
+
+def _profile_entries(names: Names, port: int, profile: Profile) -> list[Any]:
+    both = {
+        "lossless_vcs": profile.lossless_vcs,
+        "credit_size": profile.credit_size,
+        "packet_overhead": profile.packet_overhead,
+        "credit_limit": lanes(profile.credit_limit),
+    }
+    said = {"capabilities": profile.capabilities, "max_frame": profile.max_frame, "outstanding_frames_max": 0}
+    kept = {
+        "vc_map": vc_map(profile.vc_map),
+        "update_threshold": lanes(profile.update_threshold),
+        "silence": profile.silence,
+    }
+    return [
+        names.entry("link_announcement", {"egress_port": port}, "announce", **both, **said),
+        names.entry("link_profile", {"port": port}, "set_profile", **both, **kept),
+    ]
+
+
+def _replication() -> list[p4r.Entity]:
+    """Return the clone sessions and the keepalive group of two managed ports."""
+    entities = []
+    for port in (IN_PORT, OUT_PORT, HOLD_PORT):
+        entity = p4r.Entity()
+        session = entity.packet_replication_engine_entry.clone_session_entry
+        session.session_id = port
+        session.replicas.add(egress_port=port, instance=1)
+        entities.append(entity)
+    entity = p4r.Entity()
+    group = entity.packet_replication_engine_entry.multicast_group_entry
+    group.multicast_group_id = KEEPALIVE_GROUP
+    for port in (IN_PORT, OUT_PORT):
+        group.replicas.add(egress_port=port, instance=port)
+    return [*entities, entity]
+
+
+# -------------------------------------------------------------------------------------------------------- the measuring
+
+
+def _frame(size: int, session: int) -> bytes:
+    """Build a frame of this size from GPU 1 to GPU 2, an RDMA write that may overtake others."""
+    length = size - LINK.size - OEFH.size - TMA.size - 4
+    transaction = TMA.pack(opcode=1, length=length, total=length) + bytes(length)
+    packet = frames.oefh(vc=0, dst=2, src=1, next=int(Next.TMA), f=1) + transaction
+    return frames.frame(Kind.DATA, packet + end_to_end_crc(1, 2, transaction).to_bytes(4, "big"), session=session)
+
+
+def _cpu_s(switch: FabricSwitch) -> float:
+    """Return the processor time of the switch, all threads."""
+    assert switch.process is not None
+    tasks = Path(f"/proc/{switch.process.pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) * 1e-9
+
+
+class Lab:
+    """A target's switch, its two peers and its clock, for one measurement."""
+
+    def __init__(self, target: Target, load: Path) -> None:
+        self._target = target
+        self._load = load
+
+    @contextmanager
+    def links(
+        self, own: Profile | None, peer: Profile | None = None, pace: int = HOLD_PACE
+    ) -> Iterator[tuple[FabricSwitch, Clock, Peer, Peer]]:
+        """Run the switch with managed links that are up (own and peer's profile), or with open ports (None)."""
+        with ExitStack() as stack:
+            switch = stack.enter_context(self._target.running(own, pace))
+            clock = Clock(f"far{EVENT_PORT}")
+            stack.callback(clock.close)
+            sides = [Peer(f"far{port}", peer or Profile()) for port in (IN_PORT, OUT_PORT)]
+            for side in sides:
+                stack.callback(side.close)
+            if own is not None:
+                clock.peers = sides
+                if not clock.run(10, lambda: all(side.end.is_ready for side in sides)):
+                    raise RuntimeError(f"{self._target.name}: the links did not come up")
+                clock.run(0.05)
+            source, sink = sides
+            yield switch, clock, source, sink
+
+    def rate(self, size: int, own: Profile | None, peer: Profile | None = None) -> float:
+        """Return the frames per second that reach port 2's peer when port 1 offers as many as it can."""
+        with self.links(own, peer) as (_, clock, source, sink):
+            frame = _frame(size, source.end.session if own is not None else 0)
+            with self.offering(frame):
+                return self._rate_at(sink, clock)
+
+    def congested_rate(self, own: Profile, peer: Profile, pace: int) -> float:
+        """Return the frames per second that reach a peer that takes SLOW_RATE when twice as many are offered."""
+        with self.links(own, peer, pace) as (_, clock, source, sink):
+            sink.freed_per_s = SLOW_RATE
+            clock.offered = (source, _frame(64, source.end.session), 2 * SLOW_RATE)
+            return self._rate_at(sink, clock)
+
+    def _rate_at(self, sink: Peer, clock: Clock) -> float:
+        clock.run(WARM_UP_S)
+        start, before = time.monotonic(), sink.count()
+        clock.run(WINDOW_S)
+        rate = (sink.count() - before) / (time.monotonic() - start)
+        if not rate:
+            raise RuntimeError(f"{self._target.name}: no frame came through the switch")
+        return rate
+
+    @contextmanager
+    def offering(self, frame: bytes) -> Iterator[None]:
+        """Offer a frame over and over."""
+        command = [str(self._load), f"far{IN_PORT}", str(WARM_UP_S + WINDOW_S + 0.2)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as load:
+            assert load.stdin is not None
+            pin(load.pid, SENDER_CPU)
+            load.stdin.write(frame)
+            load.stdin.close()
+            try:
+                yield
+            finally:
+                load.wait()
+
+    def cpu_of_holding(self, count: int) -> float:
+        """Return the share of a core that the switch takes while so many frames are held."""
+        own = Profile(credit_limit=max(count, 1), update_threshold=1, silence=0)
+        peer = Profile(credit_limit=1, silence=0)
+        with self.links(own, peer) as (switch, clock, source, sink):
+            sink.freed_per_s = 0.0
+            frame = _frame(64, source.end.session)
+            for _ in range(count and count + 1):  # one goes, and uses the credit
+                source.end.forge(frame)
+            clock.run(WARM_UP_S)
+            if sink.count() != min(count, 1):
+                raise RuntimeError(f"{self._target.name}: {sink.count()} frames went, where all but one should be held")
+            before, start = _cpu_s(switch), time.monotonic()
+            clock.run(WINDOW_S)
+            return (_cpu_s(switch) - before) / (time.monotonic() - start)
+
+
+def _measure(lab: Lab, name: str) -> Iterator[Measurement]:
+    own = Profile(lossless_vcs=1, credit_limit=400, update_threshold=100, silence=0)
+    wide = Profile(lossless_vcs=1, credit_limit=WIDE_LIMIT, silence=0)
+    for size, shown in SIZES.items():
+        pairs = [(lab.rate(size, own, wide), lab.rate(size, None)) for _ in range(ROUNDS)]
+        credited, plain = (statistics.median(rates) for rates in zip(*pairs, strict=True))
+        ratio = statistics.median(one / other for one, other in pairs)
+        yield Measurement(f"{name}, {shown}, with credits", round(credited), "frames/s")
+        yield Measurement(f"{name}, {shown}, open ports", round(plain), "frames/s")
+        yield Measurement(f"{name}, {shown}, with credits : without", round(ratio, 2), "x")
+    narrow = Profile(lossless_vcs=1, credit_limit=NARROW_LIMIT, silence=0)
+    for pace in PACES:
+        rate = lab.congested_rate(own, narrow, pace)
+        note = f"{NARROW_LIMIT} credits, a peer that takes {SLOW_RATE:,.0f} frames/s, {rate:,.0f} frames/s arrive"
+        yield Measurement(
+            f"{name}, congested port, pace {pace:,}/s : its peer's rate", round(rate / SLOW_RATE, 2), "x", note=note
+        )
+    idle, holding = lab.cpu_of_holding(0), lab.cpu_of_holding(HELD)
+    note = f"pace {HOLD_PACE:,}/s; with nothing held {idle:.1%}"
+    yield Measurement(f"{name}, processor while {HELD} frames are held", round(100 * holding, 1), "%", note=note)
+
+
+def main() -> int:
+    """Measure in this namespace and print JSON."""
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    for port in (IN_PORT, OUT_PORT, EVENT_PORT):
+        FabricLink.makeIntfPair(f"far{port}", f"s1-eth{port}", deleteIntfs=False)
+    targets = [Target("p4switch", "p4switch")]
+    if all(shutil.which(tool) for tool in TOOLS["bmv2"]):
+        targets.append(Target("bmv2", "BMv2"))
+    with tempfile.TemporaryDirectory() as directory:
+        load = compile_tool(HERE / "load.c", Path(directory) / "load")
+        rows = [row for target in targets for row in _measure(Lab(target, load), target.name)]
+    print(json.dumps([asdict(row) for row in rows]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
