@@ -16,7 +16,7 @@ from typing import Any, Final
 from codec.constants import CRC_BYTES
 from codec.fabric import Fabric
 from codec.layouts import CREDIT_UPDATE, LINK, LSU, OEFH
-from codec.profile import LinkProfile
+from codec.profile import KEEPALIVE_MS, LinkProfile
 from topologies.errors import LaunchError
 from topologies.losses import Losses, Snapshot, control_frames, link_resets, losses
 from topologies.monitor import Monitor, Sample, peak_share
@@ -280,15 +280,18 @@ def _capacity(session: FabricSession, comparison: Comparison) -> float:
 def _control_share(session: FabricSession, before: Snapshot, after: Snapshot) -> float:
     """Return the share of the slow links' capacity that control frames took, as the switches count them.
 
-    p4switch limits bits, so that one takes what its bytes take; BMv2 limits frames.
+    p4switch limits bits, so that one takes what its bytes take. BMv2 limits frames, and the keepalive's own replica,
+    which never leaves the switch, passes the port's queue as well.
     """
     queue = session.setting.queue
     if queue is None:
         return 0.0
     ports = [(node.name, port) for node in session.fabric.switches for port in session.setting.queues_of(node)]
     sent = sum(control_frames(after.counters[n][p]) - control_frames(before.counters[n][p]) for n, p in ports)
-    cost = 1.0 if session.options.target == "bmv2" else CONTROL_BYTES / queue.frame_bytes
-    return sent * cost / (after.at - before.at) / (queue.frames_per_s * len(ports))
+    per_port_s = sent / (after.at - before.at) / len(ports)
+    if session.options.target == "bmv2":
+        return (per_port_s + 1000 / KEEPALIVE_MS) / queue.frames_per_s
+    return per_port_s * CONTROL_BYTES / queue.frame_bytes / queue.frames_per_s
 
 
 def jain(shares: Sequence[float]) -> float:

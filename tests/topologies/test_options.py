@@ -52,10 +52,20 @@ def test_the_environment_sets_what_the_command_line_leaves_out(monkeypatch: pyte
 
 
 def test_unknown_names_are_answered_with_the_known_ones(tmp_path: Path) -> None:
-    assert "Choose one of ping, random, all-to-all, incast, permutation." in refusal(Options(scenario="flood"))
+    known = "Choose one of ping, random, all-to-all, incast, permutation, hotspot, slow-drain."
+    assert known in refusal(Options(scenario="flood"))
+    assert "Choose open or managed." in refusal(Options(links="optical"))
     assert "Choose p4switch or bmv2." in refusal(Options(target="tofino"))
     assert refusal(Options(script=tmp_path / "my.py")) == f"SCRIPT={tmp_path}/my.py: no such file."
     assert refusal(Options(program=tmp_path / "x.p4")) == f"{tmp_path}/x.p4: no such switch program."
+
+
+def test_what_a_comparison_cannot_take_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    text = refusal(Options(scenario="incast", traffic=("--count", "7")))
+    assert "no --count, no --size" in text
+    assert "LINKS=open or LINKS=managed for the plain pattern" in text
+    assert "LINKS=open has no place" in refusal(Options(scenario="hotspot", links="open"))
 
 
 def test_without_root_the_message_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
