@@ -9,6 +9,7 @@ from collections.abc import Callable
 from finsy.proto import p4r
 
 from p4switch.server.matches import EntryKey
+from p4switch.server.scanner import Scanner
 from p4switch.server.table_reads import describe_key
 from p4switch.server.table_state import TableState
 
@@ -27,28 +28,14 @@ class IdleWatcher:
 
     def __init__(self, tables: TableState, lock: threading.RLock, notify: Notify) -> None:
         self._tables = tables
-        self._lock = lock
         self._notify = notify
         self._reported: dict[tuple[int, EntryKey], int] = {}  # idle nanoseconds at the last report
-        self._wake = threading.Event()
-        self._closed = False
-        tables.on_timed = self._wake.set
-        self._thread = threading.Thread(target=self._run, name="idle-timeouts", daemon=True)
-        self._thread.start()
+        self._scanner = Scanner("idle-timeouts", lock, self._scan)
+        tables.on_timed = self._scanner.wake
 
     def close(self) -> None:
-        """Let the thread end. It is not waited for: it may be waiting for the lock that the caller holds."""
-        self._closed = True
-        self._wake.set()
-
-    def _run(self) -> None:
-        while True:
-            self._wake.clear()
-            with self._lock:
-                if self._closed:
-                    return
-                pause = self._scan()
-            self._wake.wait(pause)
+        """Look no more."""
+        self._scanner.close()
 
     def _scan(self) -> float | None:
         """Report what is due; return the seconds to the next scan, None when no entry has a TTL."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from p4switch.server.profiles import Profiles
+from p4switch.server.scanner import Scanner
 
 _INTERVAL_S = 0.02
 
@@ -14,23 +15,12 @@ class PortWatcher:
 
     def __init__(self, profiles: Profiles, lock: threading.RLock) -> None:
         self._profiles = profiles
-        self._lock = lock
-        self._wake = threading.Event()
-        self._closed = False
-        profiles.on_watch = self._wake.set
-        self._thread = threading.Thread(target=self._run, name="watch-ports", daemon=True)
-        self._thread.start()
+        self._scanner = Scanner("watch-ports", lock, self._scan)
+        profiles.on_watch = self._scanner.wake
 
     def close(self) -> None:
-        """Let the thread end. It is not waited for: it may be waiting for the lock that the caller holds."""
-        self._closed = True
-        self._wake.set()
+        """Look no more."""
+        self._scanner.close()
 
-    def _run(self) -> None:
-        while True:
-            self._wake.clear()
-            with self._lock:
-                if self._closed:
-                    return
-                watched = self._profiles.look_at_ports()
-            self._wake.wait(_INTERVAL_S if watched else None)
+    def _scan(self) -> float | None:
+        return _INTERVAL_S if self._profiles.look_at_ports() else None

@@ -329,7 +329,7 @@ def ip(*words: str) -> None:
 
 
 def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 3
+    deadline = time.monotonic() + 15  # a busy machine is slow to look
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
