@@ -19,5 +19,5 @@ FULL_RATE: Final = 1000.0
 SLOW_PORT: Final = 8
 SLOW_RATE: Final = 1000
 """Frames per second that this port of the switch sends at most."""
-SLOW_DEPTH: Final = 80 + 64
-"""Its queue, as docs/pipeline.md asks: the peer's limits (40 on each of two VCs), and 64."""
+SLOW_DEPTH: Final = 80 + 48 + 128
+"""Its queue, as docs/pipeline.md asks: the peer's limits (40 on each of two VCs), best effort, control frames."""
