@@ -46,7 +46,6 @@ BMV2_QUEUE_DEPTH: Final = 1024
 BMV2_QUEUES: Final = f"""
 set_queue_depth {BMV2_QUEUE_DEPTH}
 set_queue_depth {HOLD_DEPTH} {HOLD_PORT}
-set_queue_rate {HOLD_PACE} {HOLD_PORT}
 """
 """What BMv2 is told about its queues, over Thrift."""
 
@@ -189,6 +188,13 @@ class FabricSwitch(Switch):
         self.process: subprocess.Popen[bytes] | None = None
         self._log: TextIO | None = None
 
+    hold_pace: int = HOLD_PACE
+    """Frames per second that go round while they wait for credit."""
+
+    def slow_down(self, queues: dict[int, PortQueue]) -> None:
+        """Let ports be the bottlenecks of the switch, from its next start on."""
+        self.queues = queues
+
     def command(self) -> list[str]:
         """Return the command that runs the switch."""
         raise NotImplementedError
@@ -291,7 +297,7 @@ class P4SwitchNode(FabricSwitch):
     def command(self) -> list[str]:
         ports = [word for port, intf in self.port_map().items() for word in ("-i", f"{port}@{intf}")]
         options = ["--pcap", str(self.pcap_dir)] if self.pcap_dir is not None else []
-        options += ["--port-rate", f"{HOLD_PORT}={HOLD_PACE}", "--port-depth", f"{HOLD_PORT}={HOLD_DEPTH}"]
+        options += ["--port-rate", f"{HOLD_PORT}={self.hold_pace}", "--port-depth", f"{HOLD_PORT}={HOLD_DEPTH}"]
         if self.managed:
             options += ["--event-port", str(EVENT_PORT), "--tick-us", str(TICK_US)]
         for port, queue in self.queues.items():
@@ -340,6 +346,13 @@ class Bmv2Switch(FabricSwitch):
             subprocess.run(["ip", "link", "del", self.event_ifaces[0]], capture_output=True, check=False)
         super().stop_process()
 
+    def slow_down(self, queues: dict[int, PortQueue]) -> None:
+        """Let ports be the bottlenecks; the hold loop shares a thread with a quarter of the ports, so it is to be no
+        faster than they need."""
+        super().slow_down(queues)
+        needed = _PACE_PER_FRAME * sum(queue.frames_per_s for queue in queues.values())
+        self.hold_pace = min(HOLD_PACE, needed) if queues else HOLD_PACE
+
     @property
     def thrift_port(self) -> int:
         """Return the switch's Thrift port."""
@@ -371,9 +384,7 @@ class Bmv2Switch(FabricSwitch):
             f"set_queue_depth {queue.depth} {port}\nset_queue_rate {queue.frames_per_s} {port}\n"
             for port, queue in self.queues.items()
         )
-        if self.queues:  # the hold loop shares a thread with a quarter of the ports: no faster than it has to be
-            pace = min(HOLD_PACE, _PACE_PER_FRAME * sum(queue.frames_per_s for queue in self.queues.values()))
-            slow += f"set_queue_rate {pace} {HOLD_PORT}\n"
+        slow += f"set_queue_rate {self.hold_pace} {HOLD_PORT}\n"
         done = subprocess.run(
             [cli, "--thrift-port", str(self.thrift_port)],
             input=BMV2_QUEUES + slow, capture_output=True, text=True, check=False, timeout=30,

@@ -222,7 +222,7 @@ class FabricSession:
         """Start all switches and the controller, and wait until the switches serve."""
         nodes = list(self.switches.values())
         for node in nodes:
-            node.queues = self.setting.queues_of(self.fabric.switch(node.name))
+            node.slow_down(self.setting.queues_of(self.fabric.switch(node.name)))
             node.start()
         self.start_controller()
         for node in nodes:

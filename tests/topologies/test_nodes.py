@@ -50,6 +50,16 @@ def test_a_port_is_slowed_down_in_bits_with_its_queue(tmp_path: Path) -> None:
     assert pairs(node.command()) >= {("--port-rate", "7=2400000bit"), ("--port-depth", "7=320")}
 
 
+def test_a_port_with_a_slow_queue_does_not_slow_the_hold_loop_by_itself(tmp_path: Path) -> None:
+    node = bare(Bmv2Switch, tmp_path, managed=True)
+    node.queues[9] = PortQueue(frames_per_s=20, frame_bytes=48, depth=64)
+    assert node.hold_pace == 20_000
+    node.slow_down({9: PortQueue(frames_per_s=1000, frame_bytes=48, depth=64)})
+    assert node.hold_pace == 5000
+    node.slow_down({})
+    assert node.hold_pace == 20_000
+
+
 def test_bmv2_gets_a_thrift_port_of_its_own_and_its_target_options_last(tmp_path: Path) -> None:
     node = bare(Bmv2Switch, tmp_path)
     command = node.command()
