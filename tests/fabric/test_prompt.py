@@ -119,7 +119,7 @@ def test_hanging_up_ends_the_fabric(terminal: Terminal) -> None:
 def test_the_repl_edits_the_running_fabric(terminal: Terminal, launcher: Launcher) -> None:
     """`make repl`, as it is: stock p4runtime-shell entering the namespaces, fed from a pipe."""
     if not SHELL_PYTHON.exists():
-        pytest.skip("p4runtime-shell is not installed")
+        pytest.fail("p4runtime-shell is missing; `make .venv-repl/.ready` installs it")
     typed = block("repl", "python") + "print(len(list(table_entry['forward'].read())), 'routes')\n"
     done = subprocess.run(
         [sys.executable, "-m", "controller.repl", "s2", "--run-dir", str(launcher.run_dir)],
