@@ -147,9 +147,20 @@ class Initiator:
     def has_room(self, dst: int) -> bool:
         """Tell whether a request to `dst` may be submitted now."""
         d = self._destinations.get(dst)
-        return d is None or (
-            len(d.unfinished) < d.congestion.size and d.next - d.oldest & _REQUEST_MASK < REQUEST_WINDOW
-        )
+        return d is None or (d.congestion.has_room and d.next - d.oldest & _REQUEST_MASK < REQUEST_WINDOW)
+
+    def congestion(self, dst: int) -> CongestionWindow:
+        """Return the window of a destination, which its RDMA messages share."""
+        return self._destination(dst).congestion
+
+    def unfinished_transfers(self, dst: int | None = None) -> set[Transfer]:
+        """Return the transfers that have unfinished requests, to one destination or to all."""
+        return {
+            request.transfer
+            for d in self._destinations.values()
+            if dst in (None, d.dst)
+            for request in d.unfinished.values()
+        }
 
     def limit_per_destination(self, credited: int | None) -> None:
         """Keep at most so many requests in flight to each destination, or as many as the window alone allows (None)."""
@@ -180,10 +191,7 @@ class Initiator:
 
         There must be room (`has_room`). Times are in seconds of one monotonic clock.
         """
-        d = self._destinations.get(dst)
-        if d is None:
-            d = _Destination(dst, self._first, end_to_end_seed(self._id, dst), self._options.first_rto_s, self._most)
-            self._destinations[dst] = d
+        d = self._destination(dst)
         number = d.next
         request = _Request(number, opcode, key, address, length, transfer, index)
         plane, f, entropy = self._paths.way(dst, number, 0)
@@ -192,6 +200,7 @@ class Initiator:
         request.first_sent = now
         request.deadline = deadline
         d.unfinished[number] = request
+        d.congestion.requests += 1
         d.next = number + 1 & _REQUEST_MASK
         self._arm(now + _patience(d.rto, deadline - now), d, request)
         self._transmit(plane, request.packet)
@@ -287,6 +296,13 @@ class Initiator:
         """How many requests are unfinished, over all destinations."""
         return sum(len(d.unfinished) for d in self._destinations.values())
 
+    def _destination(self, dst: int) -> _Destination:
+        d = self._destinations.get(dst)
+        if d is None:
+            d = _Destination(dst, self._first, end_to_end_seed(self._id, dst), self._options.first_rto_s, self._most)
+            self._destinations[dst] = d
+        return d
+
     def _arm(self, when: float, d: _Destination, request: _Request) -> None:
         self._timer_serial += 1  # breaks ties, so that requests are never compared
         heapq.heappush(self._timers, (min(when, request.deadline), self._timer_serial, d, request))
@@ -294,12 +310,13 @@ class Initiator:
     def _finish(self, d: _Destination, request: _Request) -> None:
         unfinished = d.unfinished
         del unfinished[request.number]
+        d.congestion.requests -= 1
         if request.number == d.oldest:
             oldest = request.number
             while oldest != d.next and oldest not in unfinished:
                 oldest = oldest + 1 & _REQUEST_MASK
             d.oldest = oldest
-        if d.wanted and len(unfinished) <= d.congestion.size * 3 // 4 and self.has_room(d.dst):
+        if d.wanted and d.congestion.mostly_free and self.has_room(d.dst):
             d.wanted = False
             self.room_made = True
 
