@@ -1,4 +1,4 @@
-"""Say how a managed link is run: credits per virtual channel, thresholds, time-outs; and refuse what cannot work.
+"""Say how a managed link is run: credits per virtual channel, link-layer retry, time-outs; refuse what cannot work.
 
 A profile is one receiver's: its buffer and what it advertises. The endpoint runs its own end by one, and the controller
 writes one into the tables of every managed switch port. It is checked where it is made, so that nothing is ever
@@ -29,6 +29,15 @@ RING_RESERVE: Final = 64
 """Slots of the ring that are left to control and best-effort frames."""
 KEEPALIVE_MS: Final = 10
 """A CF_UPDATE goes out at least so often, and an LLR_INIT until it is echoed."""
+MAX_OUTSTANDING_FRAMES: Final = 512
+"""Frames without acknowledgement of which the switch remembers the sizes, per port."""
+MAX_OUTSTANDING_BYTES: Final = MAX_OUTSTANDING_FRAMES * MAX_FRAME
+MIN_REPLAY_TIMER_US: Final = 1000
+"""A tick of the switch: an acknowledgement of a single frame may take that long."""
+MAX_REPLAY_TIMER_US: Final = 1_000_000
+MAX_REPLAY_COUNT: Final = 255
+FLUSH_ACTIONS: Final = ("discard", "block", "best_effort")
+"""What becomes of frames when a link has given up replaying; their order is that of the switch's numbers, from 0."""
 IDENTITY_VC_MAP: Final = tuple(range(VC_COUNT))
 _CONTROL: Final = int(Vc.CONTROL)
 
@@ -66,8 +75,34 @@ class LinkProfile:
     silence_ms: int = 100
     """Milliseconds without a sign of life after which the link is down."""
 
+    stall_ms: int = 0
+    """Milliseconds for which packets wait on a VC while the peer frees none of its credits, after which the link counts
+    as down and is brought up anew; 0: never."""
+
     ring_frames: int = RECEIVE_RING_FRAMES
     """Frames that the receive ring holds."""
+
+    llr: bool = False
+    """Offer link-layer retry; it is on where both sides do."""
+
+    outstanding_frames_max: int = 32
+    """Frames that may be sent without being acknowledged. Few are better: a replay sends all of them again."""
+
+    outstanding_bytes_max: int = 131_072
+    """Bytes of such frames, link headers included; at least one largest frame."""
+
+    replay_timer_us: int = 5000
+    """Microseconds without acknowledgement after which the oldest frame is sent again, and all after it."""
+
+    replay_count_max: int = 16
+    """Replays in a row without any acknowledgement after which the link gives up and goes to FLUSH."""
+
+    flush_action: str = "block"
+    """What becomes of frames for a link in FLUSH: `discard`, `block` (they wait) or `best_effort` (they are sent, but
+    not again)."""
+
+    re_init_on_flush: bool = True
+    """Bring a link that has given up up anew; else it stays in FLUSH until somebody does."""
 
     def __post_init__(self) -> None:
         problems = list(self._problems())
@@ -118,7 +153,10 @@ class LinkProfile:
         return tuple(lane if vc in self.lossless_vcs else 0 for vc, lane in enumerate(lanes))
 
     def _problems(self) -> Iterator[str]:
-        integers = ("credit_size", "packet_overhead", "ecn_threshold", "silence_ms", "ring_frames")
+        integers = (
+            "credit_size", "packet_overhead", "ecn_threshold", "silence_ms", "stall_ms", "ring_frames",
+            "outstanding_frames_max", "outstanding_bytes_max", "replay_timer_us", "replay_count_max",
+        )  # fmt: skip
         wrong = [name for name in integers if not _is_int(getattr(self, name))]
         for name in ("credit_limit", "update_threshold", "lossless_vcs", "vc_map"):
             value = getattr(self, name)
@@ -130,8 +168,28 @@ class LinkProfile:
                 wrong.append(name)
         for name in wrong:
             yield f"{name} = {getattr(self, name)!r} is neither a whole number nor eight of them, VC 0 first"
+        for name in ("llr", "re_init_on_flush"):
+            if not isinstance(getattr(self, name), bool):
+                yield f"{name} = {getattr(self, name)!r} is neither true nor false"
         if not wrong:
             yield from self._wrong_values()
+            yield from self._wrong_retry()
+
+    def _wrong_retry(self) -> Iterator[str]:
+        ranges = (
+            ("outstanding_frames_max", 1, MAX_OUTSTANDING_FRAMES, "frames"),
+            ("outstanding_bytes_max", MAX_FRAME, MAX_OUTSTANDING_BYTES, "bytes, and one largest frame has to go"),
+            ("replay_timer_us", MIN_REPLAY_TIMER_US, MAX_REPLAY_TIMER_US, "microseconds"),
+            ("replay_count_max", 1, MAX_REPLAY_COUNT, "replays"),
+        )
+        for name, least, most, what in ranges:
+            value = getattr(self, name)
+            if not least <= value <= most:
+                yield f"{name} = {value} is out of range: {least} to {most} {what}"
+        if self.flush_action not in FLUSH_ACTIONS:
+            yield f"flush_action = {self.flush_action!r} is none of {', '.join(FLUSH_ACTIONS)}"
+        if self.llr and not self.lossless_vcs:
+            yield "llr retries the frames of lossless VCs, and lossless_vcs names none"
 
     def _wrong_values(self) -> Iterator[str]:
         for vc in self.lossless_vcs:
@@ -147,11 +205,13 @@ class LinkProfile:
             yield f"vc_map = {list(self.vc_map)} must map to VCs 0 to 7, and VC 7 to itself"
         if self.ecn_threshold < 0:
             yield f"ecn_threshold = {self.ecn_threshold} is out of range: 0 (never) or more"
-        if self.silence_ms and not 3 * KEEPALIVE_MS <= self.silence_ms < 1 << 16:
-            yield (
-                f"silence_ms = {self.silence_ms} is out of range: 0 (never), or {3 * KEEPALIVE_MS} (three keepalives, "
-                f"or a lost one would be silence) to 65535"
-            )
+        for name in ("silence_ms", "stall_ms"):
+            time = getattr(self, name)
+            if time and not 3 * KEEPALIVE_MS <= time < 1 << 16:
+                yield (
+                    f"{name} = {time} is out of range: 0 (never), or {3 * KEEPALIVE_MS} (three keepalives, so that a "
+                    f"lost one does not count) to 65535"
+                )
         least = MIN_FRAMES_OF_LIMIT * self.largest_frame
         thresholds = self.thresholds()
         for vc, limit in enumerate(self.limits()):

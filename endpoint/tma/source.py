@@ -136,7 +136,8 @@ class TmaSource:
     """The messages of one GPU to all others.
 
     `window_of(dst)` gives the congestion window that a destination's requests have too, and `cost_of(bytes)` what a
-    block's frame takes of it. `counters` gains: `tma_responses`, `resent_blocks`, `timed_out_messages`,
+    block's frame takes of it; `least_rto()` is the least time-out now. `counters` gains: `tma_responses`,
+    `resent_blocks`, `timed_out_messages`,
     `refused_messages`, and as for load/store `late_response`, `mismatched_response`, `stale_response`, `ecn_echo`,
     `duplicate_block` (of a read).
     """
@@ -149,6 +150,7 @@ class TmaSource:
         transmit: Transmit,
         window_of: Callable[[int], CongestionWindow],
         cost_of: Callable[[int], int],
+        least_rto: Callable[[], float],
         counters: Counter[str],
         options: EndpointOptions,
         first_message: int = 1,
@@ -160,6 +162,7 @@ class TmaSource:
         self._transmit = transmit
         self._window_of = window_of
         self._cost_of = cost_of
+        self._least_rto = least_rto
         self._counters = counters
         self._options = options
         self._first = first_message
@@ -240,10 +243,10 @@ class TmaSource:
         if echo:
             self._counters["ecn_echo"] += 1
         if message.timed_block >= 0 and message.timed_block in message.placed:
-            d.round_trip.measured(now - message.timed_at)
+            d.round_trip.measured(now - message.timed_at, self._least_rto(), self._options.max_rto_s)
             message.timed_block = -1
         d.congestion.bulk -= new * message.cost
-        d.congestion.answered(now, echo, max(d.round_trip.rtt, 0.0))
+        d.congestion.answered(now, echo, max(d.round_trip.rtt, 0.0), new * message.cost)
         if new:
             message.deadline = now + message.timeout_s
         if message.placed.lowest > lowest:
@@ -281,8 +284,7 @@ class TmaSource:
     ) -> None:  # fmt: skip
         d = self._destinations.get(dst)
         if d is None:
-            o = self._options
-            round_trip = RoundTrip(o.first_rto_s, o.min_rto_s, o.max_rto_s)
+            round_trip = RoundTrip(max(self._options.first_rto_s, self._least_rto()))
             d = _Destination(dst, self._first, end_to_end_seed(self._id, dst), self._window_of(dst), round_trip)
             self._destinations[dst] = d
         cost = self._cost_of(min(len(view), 1 << self._block))
@@ -440,7 +442,7 @@ class TmaSource:
 
     def _expire(self, now: float, d: _Destination) -> None:
         """Send again the lowest missing block of every message that made no progress, or give the message up."""
-        rto = d.round_trip.rto
+        rto = max(d.round_trip.rto, self._least_rto())
         due = float("inf")
         burst = 0
         gave_up = False
@@ -457,7 +459,7 @@ class TmaSource:
                     due = min(due, now + _BURST_S)
                     continue
                 burst += 1
-                d.round_trip.expired(now)
+                d.round_trip.expired(now, self._least_rto(), self._options.max_rto_s)
                 message.touched = now
                 self._try_again(d, message)
                 when = now + _patience(d.round_trip.rto, message.deadline - now)

@@ -24,6 +24,8 @@ def test_json_comes_back() -> None:
         == profile
     )
     assert profile.thresholds() == (7, 0, 7, 0, 0, 0, 0, 0)
+    retried = LinkProfile(llr=True, outstanding_frames_max=1, flush_action="discard", re_init_on_flush=False)
+    assert LinkProfile.from_json(retried.to_json()) == retried
 
 
 @pytest.mark.parametrize(
@@ -46,7 +48,19 @@ def test_json_comes_back() -> None:
         ({"credit_limit": "many"}, "credit_limit = 'many' is neither a whole number"),
         ({"credit_limit": [1, 2]}, "credit_limit = (1, 2) is neither"),
         ({"silence_ms": 29}, "silence_ms = 29 is out of range: 0 (never), or 30"),
+        ({"stall_ms": 29}, "stall_ms = 29 is out of range: 0 (never), or 30"),
+        ({"stall_ms": 1 << 16}, "three keepalives, so that a lost one does not count) to 65535"),
         ({"ecn_threshold": -1}, "ecn_threshold = -1"),
+        ({"outstanding_frames_max": 0}, "outstanding_frames_max = 0 is out of range: 1 to 512 frames"),
+        ({"outstanding_frames_max": 513}, "outstanding_frames_max = 513 is out of range"),
+        ({"outstanding_bytes_max": 0}, "outstanding_bytes_max = 0 is out of range: 4146 to 2122752 bytes"),
+        ({"outstanding_bytes_max": 4145}, "one largest frame has to go"),
+        ({"outstanding_bytes_max": 2122753}, "outstanding_bytes_max = 2122753 is out of range"),
+        ({"replay_timer_us": 999}, "replay_timer_us = 999 is out of range: 1000 to 1000000 microseconds"),
+        ({"replay_count_max": 0}, "replay_count_max = 0 is out of range: 1 to 255 replays"),
+        ({"flush_action": "drop"}, "flush_action = 'drop' is none of discard, block, best_effort"),
+        ({"llr": 1}, "llr = 1 is neither true nor false"),
+        ({"llr": True, "lossless_vcs": []}, "lossless_vcs names none"),
         ({"limit": 5}, "there is no 'limit'; there are credit_limit"),
         ([], "not a table of settings"),
     ],

@@ -91,7 +91,8 @@ class World:
         self.window = CongestionWindow(self.options.window)
         self.source = TmaSource(
             SOURCE, incarnation, Paths(SOURCE, [0, 1], ordered=False), lambda _plane, packet: self.send(packet, True),
-            lambda _dst: self.window, lambda _bytes: 1, self.counters, self.options, first,
+            lambda _dst: self.window, lambda _bytes: 1, lambda: self.options.min_rto_s, self.counters, self.options,
+            first,
         )  # fmt: skip
 
     def send(self, packet: bytes, to_target: bool) -> None:
