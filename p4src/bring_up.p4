@@ -52,7 +52,7 @@ control BringUp(in headers_t hdr, inout metadata_t meta) {
                     } else if (meta.profile.silence != 0 && now - heard > (bit<32>)meta.profile.silence) {
                         silences.count(port);
                         meta.redraw = 1;
-                    } else {
+                    } else if (meta.redraw == 0) { // stalls.p4 may want it brought up anew
                         meta.make = MAKE_CF_UPDATE;
                     }
                 }

@@ -17,6 +17,7 @@
 #include "link_layer.p4"
 #include "senses.p4"
 #include "credit_updates.p4"
+#include "stalls.p4"
 #include "bring_up.p4"
 #include "upkeep.p4"
 #include "arrivals.p4"
@@ -45,6 +46,7 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
     LinkLayer() link_layer;
     Senses() senses;
     CreditUpdates() credit_updates;
+    Stalls() stalls;
     BringUp() bring_up;
     Upkeep() upkeep;
     Arrivals() arrivals;
@@ -70,6 +72,7 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
             if (meta.mode != MODE_OPEN || hdr.notice.isValid()) {
                 senses.apply(hdr, meta);                    // has time passed, has a carrier changed?
                 credit_updates.apply(hdr, meta);            // does the peer speak of credits?
+                stalls.apply(hdr, meta);                    // does it free none, for too long?
                 bring_up.apply(hdr, meta);                  // or of the link itself?
                 upkeep.apply(hdr, meta);                    // what else does a keepalive do?
                 arrivals.apply(hdr, meta);                  // what does the frame take of the buffer?

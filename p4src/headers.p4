@@ -162,6 +162,7 @@ struct profile_t {
     bit<192> credit_limit;
     bit<192> update_threshold;
     bit<16> silence; // ticks
+    bit<16> stall;   // ticks
 }
 
 struct metadata_t {
@@ -184,6 +185,7 @@ struct metadata_t {
     bit<1> congested; // many frames wait for the port
     session_t session; // of the link it leaves on
     bit<1> best_effort; // and counted in its port's queue
+    bit<32> best_effort_place; // its number in that queue
     make_t make;
     bit<2> renew_crc; // it leaves on a link: the CRC covers what has been changed
     @field_list(CLONE_FIELDS)
