@@ -440,7 +440,9 @@ class Gpu:
         """
         members = self._ranks if ids is None else tuple(sorted(ids))
         if strangers := sorted(set(members) - set(self._ranks)):
-            raise ValueError(f"GPU {strangers[0]} is not of this tenant; its GPUs are {', '.join(map(str, self._ranks))}")
+            raise ValueError(
+                f"GPU {strangers[0]} is not of this tenant; its GPUs are {', '.join(map(str, self._ranks))}"
+            )
         if len(set(members)) < len(members) or self.id not in members:
             raise ValueError(f"a group names each of its GPUs once, and GPU {self.id} among them, not {list(members)}")
         if members not in self._groups:

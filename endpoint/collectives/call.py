@@ -59,7 +59,9 @@ class Call:
         if silent:
             reasons.append(f"{_gpus(silent)} {'does' if len(silent) == 1 else 'do'} not answer")
         for gpu, count in late.items():
-            reasons.append(f"GPU {gpu} has not come: it has begun {count} collectives of this group, this is {self.number}")
+            reasons.append(
+                f"GPU {gpu} has not come: it has begun {count} collectives of this group, this is {self.number}"
+            )
         if not reasons:
             reasons.append(f"everybody answers and has come; still waiting for {_gpus(sorted(waiting_for))}")
         members = ", ".join(map(str, self.ids))

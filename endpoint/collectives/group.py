@@ -49,10 +49,10 @@ class Algorithm(StrEnum):
 class Group:
     """Some GPUs of a tenant, this one among them; made by `Gpu.group`.
 
-    Every operation returns when this GPU's part is done and what it sent has arrived. All raise CollectiveTimeout, which
-    names who is missing, when nothing moves for `timeout_s` seconds, and CollectiveMismatch when the GPUs do not call
-    the same thing; then the GPUs are out of step, and the program has to end. ValueError and TypeError: nothing was
-    sent. Arrays given are never changed, and results are arrays of their own.
+    Every operation returns when this GPU's part is done and what it sent has arrived. When nothing moves for
+    `timeout_s` seconds it raises CollectiveTimeout, which names who is missing; when the GPUs do not call the same
+    thing, CollectiveMismatch. Then the GPUs are out of step, and the program has to end. ValueError and TypeError:
+    nothing was sent. Arrays given are never changed, and results are arrays of their own.
     """
 
     def __init__(self, mailboxes: Mailboxes, gpu_id: int, ids: Iterable[int]) -> None:
@@ -87,7 +87,7 @@ class Group:
         values = np.ascontiguousarray(array)
         ufunc = ufunc_for(operator, values.dtype)
         how = self._algorithm(algorithm, values.nbytes)
-        with self._call(f"all_reduce({values.dtype.str}, {operator}, {how})", timeout_s) as call:
+        with self._call(f"all_reduce({values.dtype.str} {np.shape(array)}, {operator}, {how})", timeout_s) as call:
             work = all_reduce.direct if how is Algorithm.DIRECT else all_reduce.ring
             result = work(call, values.reshape(-1), ufunc)
         return result.reshape(np.shape(array))
@@ -107,8 +107,7 @@ class Group:
         values = _rows(array)
         ufunc = ufunc_for(operator, values.dtype)
         how = self._algorithm(algorithm, values.nbytes)
-        shape = values.shape[1:]
-        with self._call(f"reduce_scatter({values.dtype.str}, rows of {shape}, {operator}, {how})", timeout_s) as call:
+        with self._call(f"reduce_scatter({values.dtype.str} {values.shape}, {operator}, {how})", timeout_s) as call:
             work = reduce_scatter.direct if how is Algorithm.DIRECT else reduce_scatter.ring
             return work(call, values, ufunc)
 
@@ -149,7 +148,7 @@ class Group:
         check_movable(values.dtype)
         source = self._rank_of(root)
         how = self._algorithm(None, values.nbytes)
-        with self._call(f"broadcast({values.dtype.str}, from GPU {root}, {how})", timeout_s) as call:
+        with self._call(f"broadcast({values.dtype.str} {np.shape(array)}, from GPU {root}, {how})", timeout_s) as call:
             work = broadcast.tree if how is Algorithm.DIRECT else broadcast.ring
             result = work(call, values.reshape(-1), source)
         return result.reshape(np.shape(array))
@@ -164,7 +163,7 @@ class Group:
         values = np.ascontiguousarray(array)
         check_movable(values.dtype)
         to = self._other_rank_of(dst)
-        with self._call(f"send({values.dtype.str})", timeout_s, counted=False) as call:
+        with self._call(f"send({values.dtype.str} {np.shape(array)})", timeout_s, counted=False) as call:
             point_to_point.send(call, values, to)
 
     def receive(self, src: int, like: npt.ArrayLike, *, timeout_s: float = TIMEOUT_S) -> Array:
@@ -173,7 +172,7 @@ class Group:
         check_movable(result.dtype)
         source = self._other_rank_of(src)
         # Named as the sender does, as both must agree on it.
-        with self._call(f"send({result.dtype.str})", timeout_s, counted=False) as call:
+        with self._call(f"send({result.dtype.str} {np.shape(like)})", timeout_s, counted=False) as call:
             point_to_point.receive(call, result, source)
         return result.reshape(np.shape(like))
 

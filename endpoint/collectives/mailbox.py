@@ -250,7 +250,7 @@ class Mailboxes:
         """Read the next chunk of a message, and say so when half a mailbox was read."""
         start = self._address(src, mailbox.read)
         chunk = self._region.array[start : start + size]
-        fingerprint, number, length = _HEADER.unpack_from(chunk, 0)
+        fingerprint, number, length = _HEADER.unpack_from(self._region.view, start)
         if (fingerprint, number) != (call.fingerprint, call.number):
             raise CollectiveMismatch(
                 f"{call.name}: GPU {src} is in another call. All GPUs of a group call the same operations in the same "
@@ -289,7 +289,9 @@ class Mailboxes:
         else:
             slot, odd = divmod(address - self._address(src, 0), _SLOT_BYTES)
             if odd or not 0 <= slot < SLOTS or not _HEADER.size <= length <= _SLOT_BYTES:
-                raise CollectiveMismatch(f"{call.name}: GPU {src} wrote {length} bytes at {address:#x}, which is no slot")
+                raise CollectiveMismatch(
+                    f"{call.name}: GPU {src} wrote {length} bytes at {address:#x}, which is no slot"
+                )
             mailbox.filled[slot] = length
 
     def _forget_finished(self, call: Label) -> None:

@@ -32,7 +32,8 @@ class Notifications:
         """Set when one was added; whoever wakes those that wait clears it."""
 
     def __len__(self) -> int:
-        return self._count
+        """Those that the program can take without naming a reserved key."""
+        return sum(len(queue) for (_, key), queue in self._pending.items() if key < FIRST_RESERVED_KEY)
 
     @property
     def full(self) -> bool:
