@@ -75,6 +75,10 @@ class LinkProfile:
     silence_ms: int = 100
     """Milliseconds without a sign of life after which the link is down."""
 
+    stall_ms: int = 0
+    """Milliseconds for which packets wait on a VC while the peer frees none of its credits, after which the link counts
+    as down and is brought up anew; 0: never."""
+
     ring_frames: int = RECEIVE_RING_FRAMES
     """Frames that the receive ring holds."""
 
@@ -150,8 +154,8 @@ class LinkProfile:
 
     def _problems(self) -> Iterator[str]:
         integers = (
-            "credit_size", "packet_overhead", "ecn_threshold", "silence_ms", "ring_frames", "outstanding_frames_max",
-            "outstanding_bytes_max", "replay_timer_us", "replay_count_max",
+            "credit_size", "packet_overhead", "ecn_threshold", "silence_ms", "stall_ms", "ring_frames",
+            "outstanding_frames_max", "outstanding_bytes_max", "replay_timer_us", "replay_count_max",
         )  # fmt: skip
         wrong = [name for name in integers if not _is_int(getattr(self, name))]
         for name in ("credit_limit", "update_threshold", "lossless_vcs", "vc_map"):
@@ -201,11 +205,13 @@ class LinkProfile:
             yield f"vc_map = {list(self.vc_map)} must map to VCs 0 to 7, and VC 7 to itself"
         if self.ecn_threshold < 0:
             yield f"ecn_threshold = {self.ecn_threshold} is out of range: 0 (never) or more"
-        if self.silence_ms and not 3 * KEEPALIVE_MS <= self.silence_ms < 1 << 16:
-            yield (
-                f"silence_ms = {self.silence_ms} is out of range: 0 (never), or {3 * KEEPALIVE_MS} (three keepalives, "
-                f"or a lost one would be silence) to 65535"
-            )
+        for name in ("silence_ms", "stall_ms"):
+            time = getattr(self, name)
+            if time and not 3 * KEEPALIVE_MS <= time < 1 << 16:
+                yield (
+                    f"{name} = {time} is out of range: 0 (never), or {3 * KEEPALIVE_MS} (three keepalives, so that a "
+                    f"lost one does not count) to 65535"
+                )
         least = MIN_FRAMES_OF_LIMIT * self.largest_frame
         thresholds = self.thresholds()
         for vc, limit in enumerate(self.limits()):

@@ -57,6 +57,7 @@ def link_entries(fabric: Fabric, switch: SwitchNode) -> list[Entry]:
             entry(
                 "link_profile", {"port": port.port}, "set_profile", **settings, vc_map=vc_map(profile),
                 update_threshold=lanes(profile.thresholds()), silence=profile.silence_ms,
+                stall=profile.stall_ms,
             )
         )  # fmt: skip
     return entries

@@ -2,20 +2,28 @@
 
 One slow destination must not take the credits that a source's traffic to all others needs, as they share the buffer of
 the source's switch port. So a destination gets a quarter of the credits at most, and less when its responses echo that
-the requests met congestion: half as many, once per round trip, then one more per round trip without an echo (additive
-increase, multiplicative decrease, as in RFC 5681 and RFC 3168).
+the requests met congestion: half as many, once per round trip, then a sixteenth of the most more per round trip
+without an echo (additive increase, multiplicative decrease, as in RFC 5681 and RFC 3168). A sixteenth rather than one
+request, so that what was halved is back after eight round trips, be the share large or small.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
-from codec.constants import CRC_BYTES, LSU_MAX_BYTES
+from codec.constants import CRC_BYTES, LSU_MAX_BYTES, Vc
 from codec.layouts import LSU, OEFH, credits_of
 from codec.profile import LinkProfile
 
 _SHARE: Final = 4
 """A destination gets one part in so many of the limit."""
+_LINKS_OF_A_WAY: Final = 4
+"""GPU, leaf, spine, leaf, GPU."""
+_SILENCE_MS: Final = LinkProfile().silence_ms
+"""What is reckoned with where a profile never takes silence for the end of a link."""
+_STEPS: Final = 16
+"""So many round trips without an echo bring a destination from nothing to all that it may have."""
 _LARGEST_REQUEST: Final = OEFH.size + LSU.size + LSU_MAX_BYTES + CRC_BYTES
 
 
@@ -26,6 +34,21 @@ def requests_per_destination(credit_limit: int, profile: LinkProfile) -> int:
     """
     credits = max(credit_limit // _SHARE, profile.largest_frame)
     return max(1, credits // credits_of(_LARGEST_REQUEST, 1 << profile.credit_size, profile.packet_overhead))
+
+
+def lossless_rto_s(profiles: Iterable[LinkProfile]) -> float:
+    """Return the least seconds after which a request is sent again where every link has credits; 0: no such reason.
+
+    Nothing is lost there but by a wire that corrupts, or with a link that goes down, of which the source learns
+    otherwise. So a late answer is only waiting: each of the four links of the longest way, there and back, may stand
+    still for nearly its silence time and yet be up.
+    """
+    least = 0.0
+    for profile in profiles:
+        if not all(profile.lossless_mask >> profile.vc_map[vc] & 1 for vc in (Vc.REQUEST, Vc.RESPONSE)):
+            return 0.0
+        least = max(least, 2 * _LINKS_OF_A_WAY * (profile.silence_ms or _SILENCE_MS) / 1000)
+    return least
 
 
 class CongestionWindow:
@@ -47,7 +70,7 @@ class CongestionWindow:
         """Take note of a response, and whether it echoed congestion."""
         size = max(1.0, min(self._size, self.limit))
         if not echo:
-            self._size = min(size + 1 / size, self.limit)
+            self._size = min(size + self.limit / _STEPS / size, self.limit)  # of `size` responses per round trip
         elif now >= self._quiet_until:  # once per round trip: all its requests met the same congestion
             self._size = max(1.0, size / 2)
             self._quiet_until = now + round_trip_s

@@ -27,6 +27,7 @@ from codec.constants import ATOMIC_BYTES, LSU_MAX_BYTES, MAX_GPU_ID, Ecn, LsuOpc
 from codec.fabric import MAX_INCARNATION
 from codec.profile import LinkProfile
 from endpoint.barrier import REGION_BYTES, Barrier
+from endpoint.congestion import lossless_rto_s
 from endpoint.engine import Engine, Operation
 from endpoint.environment import place_from_environment
 from endpoint.errors import ConfigurationError
@@ -111,9 +112,11 @@ class Gpu:
             paths = Paths(gpu_id, ports, options.ordered, lambda plane: self._links[plane].is_up)
             # Only links with credits tell of congestion, and only for their sake does it limit what is in flight.
             ecn = int(Ecn.CAPABLE_0 if managed else Ecn.NOT_CAPABLE)
-            self._engine.start(
-                Initiator(gpu_id, incarnation, paths, self._engine.transmit, self._counters, options, ecn=ecn)
+            rto = options.lossless_rto_s or max(options.min_rto_s, lossless_rto_s(managed.values()))
+            initiator = Initiator(
+                gpu_id, incarnation, paths, self._engine.transmit, self._counters, options, ecn=ecn, lossless_rto_s=rto
             )
+            self._engine.start(initiator)
             undo.pop_all()
 
     @classmethod

@@ -100,14 +100,14 @@ class _Destination:
         self.wanted = False
         """Somebody waits for room in the window."""
 
-    def measured(self, rtt: float, options: EndpointOptions) -> None:
+    def measured(self, rtt: float, least: float, most: float) -> None:
         if self.rtt < 0:
             self.rtt, self.rtt_variation = rtt, rtt / 2
         else:
             self.rtt_variation += (abs(rtt - self.rtt) - self.rtt_variation) / 4
             self.rtt += (rtt - self.rtt) / 8
         rto = self.rtt + 4 * self.rtt_variation
-        self.rto = min(max(rto, options.min_rto_s), options.max_rto_s)
+        self.rto = max(min(rto, most), least)
 
 
 class Initiator:
@@ -128,6 +128,7 @@ class Initiator:
         options: EndpointOptions,
         first_request: int = 1,
         ecn: int = int(Ecn.NOT_CAPABLE),
+        lossless_rto_s: float | None = None,
     ) -> None:
         self._id = gpu_id
         self._incarnation = incarnation
@@ -138,6 +139,8 @@ class Initiator:
         self._first = first_request
         self._ecn = ecn
         self._most = options.window
+        self._lossless_rto_s = options.min_rto_s if lossless_rto_s is None else lossless_rto_s
+        self._least_rto = options.min_rto_s
         self._destinations: dict[int, _Destination] = {}
         self._timers: list[tuple[float, int, _Destination, _Request]] = []
         self._timer_serial = 0
@@ -152,8 +155,15 @@ class Initiator:
         )
 
     def limit_per_destination(self, credited: int | None) -> None:
-        """Keep at most so many requests in flight to each destination, or as many as the window alone allows (None)."""
+        """Keep at most so many requests in flight to each destination, as the links have credits for them; None: some
+        have none, so that the window alone bounds them, and what is lost must be sent again soon.
+        """
         most = self._options.window if credited is None else min(self._options.window, credited)
+        least = self._options.min_rto_s if credited is None else self._lossless_rto_s
+        if least != self._least_rto:
+            self._least_rto = least
+            for d in self._destinations.values():
+                d.rto = max(d.rto, least)
         if most != self._most:
             self._most = most
             for d in self._destinations.values():
@@ -182,7 +192,8 @@ class Initiator:
         """
         d = self._destinations.get(dst)
         if d is None:
-            d = _Destination(dst, self._first, end_to_end_seed(self._id, dst), self._options.first_rto_s, self._most)
+            rto = max(self._options.first_rto_s, self._least_rto)
+            d = _Destination(dst, self._first, end_to_end_seed(self._id, dst), rto, self._most)
             self._destinations[dst] = d
         number = d.next
         request = _Request(number, opcode, key, address, length, transfer, index)
@@ -225,7 +236,7 @@ class Initiator:
         if echo:
             self._counters["ecn_echo"] += 1
         if request.attempts == 0:
-            d.measured(now - request.first_sent, self._options)
+            d.measured(now - request.first_sent, self._least_rto, self._options.max_rto_s)
         d.congestion.answered(now, echo, max(d.rtt, 0.0))
         self._finish(d, request)
         if opcode == _NAK:
@@ -267,7 +278,7 @@ class Initiator:
                 continue
             if now >= d.backed_off + d.rto:  # once for all requests that were lost together
                 d.backed_off = now
-                d.rto = min(2 * d.rto, self._options.max_rto_s)
+                d.rto = max(min(2 * d.rto, self._options.max_rto_s), self._least_rto)
             request.attempts += 1
             self._counters["resent_requests"] += 1
             self._arm(now + _patience(d.rto, request.deadline - now), d, request)

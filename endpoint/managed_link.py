@@ -42,7 +42,7 @@ class ManagedLink:
 
     `counters` gains: `drop_<reason>`, SAI's `cbfc_num_{cf,cc}_update_messages_{tx,rx}` and
     `llr_{tx,rx}_{init,init_echo}_ctl_os`, `link_ups` (sessions begun), `link_resets` (epochs drawn anew), `silences`,
-    `wrong_cf_updates`, `frames_held` (packets that had to wait for credit), `credits_written_off`,
+    `stalls`, `wrong_cf_updates`, `frames_held` (packets that had to wait for credit), `credits_written_off`,
     `tx_dropped_link_not_up` (best effort on a link that is not up), `tx_dropped_held` (too many waited).
     """
 
@@ -59,6 +59,7 @@ class ManagedLink:
         self._counters = counters
         self._profile = profile
         self._silence_s = profile.silence_ms / 1000 or math.inf
+        self._stall_s = profile.stall_ms / 1000 or math.inf
         self._clock = clock
         self.bringup = Bringup(draw)
         self._in_use = [0] * VC_COUNT
@@ -75,6 +76,8 @@ class ManagedLink:
         self._arrived = 0
         self._arrived_vc = -1
         self._last_heard = self._next_keepalive = clock()
+        self._stuck_since = [self._last_heard] * VC_COUNT
+        self._freed_then = [0] * VC_COUNT
 
     # ------------------------------------------------------------------------------------------------------- sending
 
@@ -223,6 +226,9 @@ class ManagedLink:
         if self.bringup.state is LinkState.UP and now - self._last_heard >= self._silence_s:
             self._counters["silences"] += 1
             self._restart()
+        elif self._is_stalled(now):
+            self._counters["stalls"] += 1
+            self._restart()
         if now >= self._next_keepalive:
             self._next_keepalive = now + _KEEPALIVE_S
             if self.bringup.state is LinkState.UP:
@@ -232,6 +238,15 @@ class ManagedLink:
             else:
                 self._send_init(Kind.LLR_INIT)
         return self._next_keepalive
+
+    def _is_stalled(self, now: float) -> bool:
+        """Tell whether packets have waited on a VC for too long, without the peer freeing any of its credits."""
+        for vc, queue in enumerate(self._held):
+            freed = self.senders[vc].freed
+            if not queue or not self._may_send or freed != self._freed_then[vc]:
+                self._freed_then[vc] = freed
+                self._stuck_since[vc] = now
+        return now - min(self._stuck_since) >= self._stall_s
 
     @property
     def is_up(self) -> bool:
@@ -256,6 +271,7 @@ class ManagedLink:
         """Begin both directions anew; what the receive buffer holds stays in use."""
         self._may_send = False
         self._wrong_updates = 0
+        self._stuck_since = [self._clock()] * VC_COUNT
         self._in_use = [receiver.used for receiver in self.receivers]
         self.receivers = self._receivers(self._in_use)
 

@@ -33,6 +33,9 @@ class EndpointOptions:
     """Least time until an unanswered request is sent again. Well above a round trip (some 0.2 ms), as a busy machine
     delays a process by tens of milliseconds and a needless resend only adds to its load."""
 
+    lossless_rto_s: float | None = None
+    """The same where every link has credits; None: as the link profiles say (`endpoint.congestion.lossless_rto_s`)."""
+
     max_rto_s: float = 1.0
     """Largest time between two sendings of a request."""
 
@@ -51,6 +54,8 @@ class EndpointOptions:
             raise ConfigurationError(f"window = {self.window} is out of range, 1 to {REQUEST_WINDOW - 1}")
         if not 0 < self.min_rto_s <= self.first_rto_s <= self.max_rto_s:
             raise ConfigurationError("0 < min_rto_s <= first_rto_s <= max_rto_s does not hold")
+        if self.lossless_rto_s is not None and self.lossless_rto_s <= 0:
+            raise ConfigurationError(f"lossless_rto_s = {self.lossless_rto_s:g} is out of range: above 0")
         if self.timeout_s <= 0 or self.linger_s < 0 or self.receive_buffer < 1:
             raise ConfigurationError("timeout_s and receive_buffer must be above 0, linger_s at least 0")
         if not 0 <= self.service_s <= MAX_SERVICE_S:

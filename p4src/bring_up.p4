@@ -49,12 +49,10 @@ control BringUp(in headers_t hdr, inout metadata_t meta) {
                         meta.redraw = 1;
                     } else if (current == 0) {
                         meta.make = MAKE_LLR_INIT;
-                    } else if (meta.redraw == 1) {
-                        meta.make = MAKE_NOTHING; // link-layer retry has given up
                     } else if (meta.profile.silence != 0 && now - heard > (bit<32>)meta.profile.silence) {
                         silences.count(port);
                         meta.redraw = 1;
-                    } else {
+                    } else if (meta.redraw == 0) { // stalls.p4 and retry_watch.p4 may want it anew
                         meta.make = MAKE_CF_UPDATE;
                     }
                 }

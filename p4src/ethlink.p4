@@ -20,6 +20,7 @@
 #include "senses.p4"
 #include "credit_updates.p4"
 #include "retry_watch.p4"
+#include "stalls.p4"
 #include "bring_up.p4"
 #include "retry_start.p4"
 #include "send_window.p4"
@@ -61,6 +62,7 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
     Senses() senses;
     CreditUpdates() credit_updates;
     RetryWatch() retry_watch;
+    Stalls() stalls;
     BringUp() bring_up;
     RetryStart() retry_start;
     Upkeep() upkeep;
@@ -93,6 +95,7 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
                 senses.apply(hdr, meta);                    // has time passed, has a carrier changed?
                 credit_updates.apply(hdr, meta);            // does the peer speak of credits?
                 retry_watch.apply(hdr, meta);               // has the link given up on a frame?
+                stalls.apply(hdr, meta);                    // does it free none, for too long?
                 bring_up.apply(hdr, meta);                  // or of the link itself?
                 retry_start.apply(hdr, meta);               // will it retry, now that it is up?
                 upkeep.apply(hdr, meta);                    // what else does a keepalive do?

@@ -178,6 +178,7 @@ struct profile_t {
     bit<192> credit_limit;
     bit<192> update_threshold;
     bit<16> silence; // ticks
+    bit<16> stall;   // ticks
 }
 
 struct metadata_t {
@@ -202,6 +203,7 @@ struct metadata_t {
     bit<1> routed;    // by address: each switch on the way takes one from the hop limit
     bit<1> congested; // many frames wait for the port
     bit<1> best_effort; // and counted in its port's queue
+    bit<32> best_effort_place; // its number in that queue
     make_t make;
     bit<1> to_line;    // egress clones that a frame needs when it leaves
     bit<1> to_port;

@@ -43,6 +43,17 @@ bool lanes_at_most(in lanes_t left, in lanes_t right) {
     return (((right | LANE_CARRIES) - left) & LANE_CARRIES) == LANE_CARRIES;
 }
 
+// The same value in every lane.
+lanes_t lanes_of_all(in bit<24> value) {
+    return value ++ value ++ value ++ value ++ value ++ value ++ value ++ value;
+}
+
+// All value bits of the lanes that are not 0.
+lanes_t lanes_not_zero(in lanes_t lanes) {
+    lanes_t carries = (lanes + LANE_VALUES) & LANE_CARRIES;
+    return carries - (carries >> 20);
+}
+
 // All bits of the lanes of the VCs in a mask.
 lanes_t lanes_in(in bit<8> vcs) {
     return (24w0 - (bit<24>)vcs[0:0]) ++ (24w0 - (bit<24>)vcs[1:1]) ++ (24w0 - (bit<24>)vcs[2:2])

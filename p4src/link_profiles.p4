@@ -14,7 +14,8 @@ control LinkProfiles(in headers_t hdr, inout metadata_t meta) {
         bit<8> packet_overhead,
         bit<192> credit_limit,
         bit<192> update_threshold,
-        bit<16> silence
+        bit<16> silence,
+        bit<16> stall
     ) {
         meta.has_profile = 1;
         meta.profile.lossless_vcs = lossless_vcs;
@@ -24,6 +25,7 @@ control LinkProfiles(in headers_t hdr, inout metadata_t meta) {
         meta.profile.credit_limit = credit_limit;
         meta.profile.update_threshold = update_threshold;
         meta.profile.silence = silence;
+        meta.profile.stall = stall;
     }
 
     table link_profile {

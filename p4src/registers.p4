@@ -41,9 +41,14 @@ register<lanes_t>(PORTS) sender_credit_limit;
 register<lanes_t>(PORTS) sender_credits_used_watermark;
 register<bit<8>>(PORTS) wrong_updates; // in a row
 
-// Best-effort frames that have entered a port's queue and that have left it, ever; cyclic.
+// The stall watchdog, by port: what was freed at the last keepalive, and for how many ticks each VC has been stuck.
+register<lanes_t>(PORTS) freed_at_keepalive;
+register<lanes_t>(PORTS) stalled;
+
+// Best-effort frames of a port's queue: the number of the newest, and of the last one that has left it; cyclic.
 register<bit<32>>(PORTS) best_effort_entered;
 register<bit<32>>(PORTS) best_effort_left; // the port's
+register<ticks_t>(PORTS) best_effort_tried; // when one was let in because none had left for long
 register<ticks_t>(PORTS) best_effort_passed; // the port's: when one last left
 
 // Frames that wait, by the port that they wait for.

@@ -89,6 +89,7 @@ class Profile:
     credit_limit: int | Sequence[int] = 40
     update_threshold: int | Sequence[int] = 10
     silence: int = 100
+    stall: int = 0
     capabilities: int = 2
     max_frame: int = 4134
     outstanding_frames_max: int = 0
@@ -290,7 +291,7 @@ class ManagedTest(EthlinkTest):
             "link_profile", {"port": port}, "set_profile",
             lossless_vcs=own.lossless_vcs, vc_map=vc_map(own.vc_map), credit_size=own.credit_size,
             packet_overhead=own.packet_overhead & 0xFF, credit_limit=lanes(own.credit_limit),
-            update_threshold=lanes(own.update_threshold), silence=own.silence,
+            update_threshold=lanes(own.update_threshold), silence=own.silence, stall=own.stall,
         )  # fmt: skip
 
     def _announcement(self, port: int) -> Any:

@@ -54,7 +54,7 @@ class Names:
     def __init__(self, p4info: p4i.P4Info) -> None:
         self.p4info = p4info
         self._by_kind: dict[str, dict[str, Any]] = {}
-        for kind in ("tables", "actions", "counters", "meters", "controller_packet_metadata"):
+        for kind in ("tables", "actions", "counters", "meters", "registers", "controller_packet_metadata"):
             named = self._by_kind[kind] = {}
             for item in getattr(p4info, kind):
                 named[item.preamble.alias] = named[item.preamble.name] = item
@@ -205,6 +205,25 @@ class P4RuntimeClient:
             cell = entity.counter_entry
             counts[ids[cell.counter_id], cell.index.index] = Count(cell.data.packet_count, cell.data.byte_count)
         return counts
+
+    def write_register(self, name: str, index: int, value: int) -> bool:
+        """Write a cell of a register of plain numbers; return False where the switch cannot (BMv2's server)."""
+        entity = p4r.Entity()
+        entity.register_entry.register_id = self.names.find("registers", name).preamble.id
+        entity.register_entry.index.index = index
+        width = self.names.find("registers", name).type_spec.bitstring.bit.bitwidth
+        entity.register_entry.data.bitstring = value.to_bytes((width + 7) // 8, "big")
+        request = p4r.WriteRequest(device_id=self._device_id)
+        request.election_id.low = ELECTION_ID
+        request.updates.add(type=p4r.Update.MODIFY).entity.CopyFrom(entity)
+        try:
+            self._stub.Write(request, timeout=RPC_TIMEOUT_S)
+        except grpc.RpcError as error:
+            details = _details(error)
+            if "UNIMPLEMENTED" in details or f"code {rpc_code.UNIMPLEMENTED}" in details:
+                return False
+            raise P4RuntimeError(f"register {name}[{index}]: {details}") from None
+        return True
 
     def set_meter(self, name: str, index: int, rate: int | None, burst: int = 1) -> None:
         """Let a meter cell pass `rate` units per second and `burst` at once as green; None: everything."""

@@ -102,8 +102,9 @@ def _options(given: argparse.Namespace, parameters: Parameters) -> EndpointOptio
     options = EndpointOptions(window=parameters.window, timeout_s=given.timeout)
     if given.rto is not None:
         options = dataclasses.replace(
-            options, first_rto_s=given.rto, min_rto_s=given.rto, max_rto_s=max(given.rto, options.max_rto_s)
-        )
+            options, first_rto_s=given.rto, min_rto_s=given.rto, lossless_rto_s=given.rto,
+            max_rto_s=max(given.rto, options.max_rto_s),
+        )  # fmt: skip
     if given.ring is not None:
         options = dataclasses.replace(options, receive_buffer=given.ring * RING_FRAME_BYTES // 2)
     if given.slow_gpu is not None and os.environ.get(GPU_VARIABLE) == given.slow_gpu:

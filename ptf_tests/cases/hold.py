@@ -7,7 +7,7 @@ from codec.constants import Ecn, Kind
 from codec.scapy_layers import Link
 from ptf_tests.base import UPLINKS
 from ptf_tests.frames import forwarded, probe, store, write
-from ptf_tests.links import HOLD_PORT, NONE, SLOW_PORT, ManagedTest, Peer, Profile, in_session, one_lane
+from ptf_tests.links import CYCLE, HOLD_PORT, NONE, SLOW_PORT, ManagedTest, Peer, Profile, in_session, lanes, one_lane
 
 SMALL = Profile(credit_limit=8, update_threshold=2)
 
@@ -97,6 +97,57 @@ class InOrder(HoldTest):
             peer.expect_data(frame)
             freed = min(freed + 1, 8 + 45 + 15)
             peer.free(one_lane(0, freed))
+
+
+class OrderAcrossTheTicketWrap(HoldTest):
+    """Tickets of 16 bits wrap, and so do the counters of granted credits: order is kept, and fresh frames wait behind.
+
+    It starts just below the wrap, by the switch's registers; where they cannot be written there is nothing to see, as
+    65,536 frames would have to wait first.
+    """
+
+    def runTest(self) -> None:
+        (peer,) = self.links(2, profile=SMALL)
+        vc = 3
+        started = {"ticket_head": (2 << 3 | vc, (1 << 16) - 5), "tickets_returned": (2 << 3 | vc, 0)}
+        started |= {name: (2, lanes(CYCLE - 5)) for name in ("credits_granted", "credits_returned")}
+        if not all(self.switch.write_register(name, *cell) for name, cell in started.items()):
+            self.skipTest("this target's P4Runtime server writes no registers")
+        self.fill(peer, vc=vc)
+        frames = self.stores(1, 2, 30, vc=vc)
+        self.hold(2, frames[:3])
+        freed = 0
+        for first in range(3, 30, 3):  # never fewer than three wait while the head passes the wrap
+            self.hold(2, frames[first : first + 3])
+            freed += 3
+            peer.free(one_lane(vc, freed))
+            for frame in frames[first - 3 : first]:
+                peer.expect_data(frame)
+        peer.free(one_lane(vc, 33))
+        for frame in frames[-3:]:
+            peer.expect_data(frame)
+        self.expect_credits(2, held_frames=NONE, sender_credits_consumed=one_lane(vc, 38))
+
+
+class RestartAtTheTicketWrap(HoldTest):
+    """Frames that were granted and had to wait again, as their link came up anew, keep their order across the wrap."""
+
+    def runTest(self) -> None:
+        (peer,) = self.links(2, profile=SMALL)
+        if not self.switch.write_register("ticket_head", 2 << 3, (1 << 16) - 4):
+            self.skipTest("this target's P4Runtime server writes no registers")
+        self.switch.write_register("tickets_returned", 2 << 3, 0)
+        self.fill(peer)
+        frames = self.stores(1, 2, 12)
+        self.hold(2, frames)
+        peer.epoch ^= 0x77
+        peer.bring_up()
+        for frame in frames[:8]:
+            peer.expect_data(frame)
+        peer.free(one_lane(0, 4))
+        for frame in frames[8:]:
+            peer.expect_data(frame)
+        self.expect_credits(2, held_frames=NONE)
 
 
 class AnyOrder(HoldTest):

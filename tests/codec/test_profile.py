@@ -48,6 +48,8 @@ def test_json_comes_back() -> None:
         ({"credit_limit": "many"}, "credit_limit = 'many' is neither a whole number"),
         ({"credit_limit": [1, 2]}, "credit_limit = (1, 2) is neither"),
         ({"silence_ms": 29}, "silence_ms = 29 is out of range: 0 (never), or 30"),
+        ({"stall_ms": 29}, "stall_ms = 29 is out of range: 0 (never), or 30"),
+        ({"stall_ms": 1 << 16}, "three keepalives, so that a lost one does not count) to 65535"),
         ({"ecn_threshold": -1}, "ecn_threshold = -1"),
         ({"outstanding_frames_max": 0}, "outstanding_frames_max = 0 is out of range: 1 to 512 frames"),
         ({"outstanding_frames_max": 513}, "outstanding_frames_max = 513 is out of range"),

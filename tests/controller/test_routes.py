@@ -139,14 +139,16 @@ def test_an_entry_prints_as_what_it_does(value: Entry) -> None:
 
 
 def test_managed_ports_get_their_profile() -> None:
-    profile = LinkProfile(lossless_vcs=(0, 1), credit_limit=(40, 48, 0, 0, 0, 0, 0, 0), packet_overhead=-2)
+    profile = LinkProfile(
+        lossless_vcs=(0, 1), credit_limit=(40, 48, 0, 0, 0, 0, 0, 0), packet_overhead=-2, stall_ms=500
+    )
     fabric = describe(parse_topo("planes,2,1"), "planes", mode="managed", profile=profile)
     (switch,) = fabric.switches
     entries = entries_for(fabric, switch)
     limits = 40 << 168 | 48 << 144
     assert [e for e in entries if e.table == "link_profile"][1] == entry(
         "link_profile", {"port": 2}, "set_profile", lossless_vcs=3, vc_map=0x053977, credit_size=10,
-        packet_overhead=0xFE, credit_limit=limits, update_threshold=10 << 168 | 12 << 144, silence=100,
+        packet_overhead=0xFE, credit_limit=limits, update_threshold=10 << 168 | 12 << 144, silence=100, stall=500,
     )  # fmt: skip
     assert next(e for e in entries if e.table == "link_announcement") == entry(
         "link_announcement", {"egress_port": 1}, "announce", capabilities=2, credit_size=10, packet_overhead=0xFE,

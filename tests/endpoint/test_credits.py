@@ -165,6 +165,40 @@ def test_silence_restarts_and_unsent_packets_stay_valid() -> None:
     assert pair.links[0].senders[0].used == pair.links[1].receivers[0].used == 0
 
 
+def test_a_peer_that_frees_nothing_is_brought_up_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = Pair(LinkProfile(credit_limit=LIMIT, stall_ms=50))
+    pair.up()
+    session = pair.links[0].bringup.session
+    monkeypatch.setattr(pair.links[1], "respond", lambda _packet: None)  # the work on what arrives does not end
+    for number in range(50):  # more than the limit of 48
+        pair.links[0].send(packet(number))
+    pair.pump()
+    for _ in range(4):
+        pair.advance(0.01)
+        pair.pump()
+    assert pair.counters[0]["stalls"] == 0
+    pair.links[1]._free(0, 1)  # a credit is progress: the time begins anew
+    pair.links[1]._send_freed()
+    pair.pump()
+    for _ in range(4):
+        pair.advance(0.01)
+        pair.pump()
+    assert pair.counters[0]["stalls"] == 0
+    pair.advance(0.03)
+    assert pair.counters[0]["stalls"] == pair.counters[0]["link_resets"] == 1
+    pair.up()
+    assert pair.links[0].bringup.session != session
+    assert pair.links[0].held == 1
+    pair.links[1]._free(0, pair.links[1].receivers[0].used)
+    pair.links[1]._send_freed()
+    pair.pump()
+    assert pair.links[0].held == 0
+    for _ in range(10):  # nothing waits any more
+        pair.advance(0.01)
+        pair.pump()
+    assert pair.counters[0]["stalls"] == 1
+
+
 def test_restarted_peer_resets_both_directions() -> None:
     pair = Pair()
     pair.up()

@@ -351,6 +351,7 @@ def test_options_are_checked() -> None:
         ({"first_rto_s": 5.0}, "does not hold"),
         ({"timeout_s": 0.0}, "timeout_s and receive_buffer must be above 0"),
         ({"linger_s": -1.0}, "linger_s at least 0"),
+        ({"lossless_rto_s": 0.0}, "lossless_rto_s = 0 is out of range: above 0"),
     ):
         with pytest.raises(ConfigurationError, match=message):
             EndpointOptions(**wrong)  # type: ignore[arg-type]

@@ -121,11 +121,12 @@ int main(int argc, char **argv)
     }
     /* Everything is counted: as dropped, or as sent and not trapped. */
     const struct p4_program *program = sw_program(sw);
+    uint32_t first = index_of("unknown_port", program->n_counters, counter_name, sw);
     uint64_t dropped = 0, trapped = 0;
     for (uint32_t i = 0; i < program->n_counters; i++) {
         if (!strstr(program->counters[i].name, ".drops.")) continue;
         dropped += counted(sw, i);
-        if (i % 2) trapped += counted(sw, i); /* the first drop counter, of reason 1, has index 1 */
+        if ((i - first) % 2 == 0) trapped += counted(sw, i); /* reasons 1, 3, 5, ... */
     }
     local = forwarded - trapped;
     uint64_t received = counted(sw, index_of("port_rx", program->n_counters, counter_name, sw));
