@@ -260,7 +260,7 @@ BODY_OF_KIND: Final[Mapping[Kind, Layout]] = {
 
 HEADER_OF_NEXT: Final[Mapping[Next, Layout]] = {Next.LSU: LSU, Next.TMA: TMA, Next.EVENT: EVENT, Next.PROBE: PROBE}
 
-BODY_OF_PROBE: Final[Mapping[ProbeOp, Layout]] = {ProbeOp.CREDITS: PROBE_CREDITS}
+BODY_OF_PROBE: Final[Mapping[ProbeOp, Layout]] = {ProbeOp.CREDITS: PROBE_CREDITS, ProbeOp.RETRY: PROBE_RETRY}
 """What follows a PROBE, where anything does."""
 
 CRC_OFFSET: Final = LINK.size - 4

@@ -5,10 +5,10 @@
 #include "registers.p4"
 #include "send_window.p4"
 
-/* Whether a frame may leave by its managed link now. On a lossless VC it needs credit, where the link retries a place in
- * the window as well, and nothing else may be waiting for the same port and VC: otherwise it is held. A frame with F = 0 then draws a ticket, so that it leaves in its
- * turn. A link that is being brought up anew keeps its peer's frames waiting too; one that has had no peer, or
- * has lost its carrier, takes none.
+/* Whether a frame may leave by its managed link now. On a lossless VC it needs credit, where the link retries a place
+ * in the window as well, and nothing else may be waiting for the same port and VC: otherwise it is held. A frame with
+ * F = 0 then draws a ticket, so that it leaves in its turn. A link that is being brought up anew keeps its peer's
+ * frames waiting too; one that has had no peer, or has lost its carrier, takes none.
  *
  * Best-effort VCs and VC 7 need no credit, only a link. VC 7 is limited by a meter per port that it comes in on. */
 control Admission(in headers_t hdr, inout metadata_t meta) {

@@ -3,8 +3,8 @@
 
 #include "headers.p4"
 
-/* Where frames wait that a link fault delays: they go round, in the egress of a port without a link, until they are due,
- * and then into their port's queue. Nothing is done to them there any more. */
+/* Where frames wait that a link fault delays: they go round, in the egress of a port without a link, until they are
+ * due, and then into their port's queue. Nothing is done to them there any more. */
 control FaultDelay(inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     apply {
         bit<32> early = meta.due - (bit<32>)standard_metadata.egress_global_timestamp;

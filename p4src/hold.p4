@@ -5,10 +5,11 @@
 #include "registers.p4"
 #include "send_window.p4"
 
-/* Where frames wait for credit, or for a place in the window of what is not acknowledged: in the egress of a port without a link, whose queue has a pace. Each round a frame
- * looks whether it may go; if so it returns to the ingress, which sends it; if not, an egress clone of it takes its
- * place at the end of the same queue. No parser, no CRC and no table is asked in a round. Frames for different ports
- * and VCs never wait for each other longer than that.
+/* Where frames wait for credit, or for a place in the window of what is not acknowledged: in the egress of a port
+ * without a link, whose queue has a pace. Each round a frame looks whether it may go; if so it returns to the
+ * ingress, which sends it; if not, an egress clone of it takes its place at the end of the same queue. No parser, no
+ * CRC and no table is asked in a round. Frames for different ports and VCs never wait for each other longer than
+ * that.
  *
  * A granted frame's credits are reserved until it is back in the ingress and consumes them: what has been granted and
  * not returned is no longer free. Frames with F = 0 go by tickets. A ticket at the head that stays away while later

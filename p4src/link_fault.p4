@@ -4,10 +4,10 @@
 #include "headers.p4"
 #include "registers.p4"
 
-/* A bad link, made on purpose: frames that leave a port are dropped, corrupted, duplicated or delayed. It stands where
- * the wire begins, below everything that would repair it. Data and control frames have an entry each. Each frame is hit
- * with a probability (in 2^-32; the greatest one means always), until `frames` of them were hit, if that is not 0; another
- * `run` counts them anew. A corrupted frame leaves with a wrong CRC. */
+/* A bad link, made on purpose: frames that leave a port are dropped, corrupted, duplicated or delayed. It stands
+ * where the wire begins, below everything that would repair it. Data and control frames have an entry each. Each
+ * frame is hit with a probability (in 2^-32; the greatest one means always), until `frames` of them were hit, if that
+ * is not 0; another `run` counts them anew. A corrupted frame leaves with a wrong CRC. */
 control LinkFault(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     counter(PORTS, CounterType.packets) link_fault_drops;
     counter(PORTS, CounterType.packets) link_fault_corruptions;

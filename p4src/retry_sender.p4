@@ -4,10 +4,10 @@
 #include "headers.p4"
 #include "registers.p4"
 
-/* A numbered frame at the end of its port's queue: it is stamped and sent, and a copy goes into the line until the peer
- * has acknowledged it. While a replay goes on, a frame that was not sent yet would overtake what is sent again; so it
- * is only put into the line, and the replay sends it in its turn. What was acknowledged on its way here, or belongs to a
- * link that has given up, ends. */
+/* A numbered frame at the end of its port's queue: it is stamped and sent, and a copy goes into the line until the
+ * peer has acknowledged it. While a replay goes on, a frame that was not sent yet would overtake what is sent again;
+ * so it is only put into the line, and the replay sends it in its turn. What was acknowledged on its way here, or
+ * belongs to a link that has given up, ends. */
 control RetrySender(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     counter(PORTS, CounterType.packets) llr_tx_ok;
     counter(PORTS, CounterType.packets) llr_tx_replayed;

@@ -6,10 +6,10 @@
 #include "send_window.p4"
 
 /* What a link's keepalive does besides the sign of life. While credits are in use the peer is told how many were
- * consumed, by a CC_UPDATE that goes the way of data, so that it can write off what the link lost; where the link retries it
- * is numbered, and left out when the window is full or a NACK is due. And what the
- * switch itself lost is written off: frames count as held, and their buffer as taken, until they leave, so one that a
- * queue of the switch dropped would count for good. When none of them has come round for long, none is left. */
+ * consumed, by a CC_UPDATE that goes the way of data, so that it can write off what the link lost; where the link
+ * retries it is numbered, and left out when the window is full or a NACK is due. And what the switch itself lost is
+ * written off: frames count as held, and their buffer as taken, until they leave, so one that a queue of the switch
+ * dropped would count for good. When none of them has come round for long, none is left. */
 control Upkeep(inout headers_t hdr, inout metadata_t meta) {
     counter(PORTS, CounterType.packets) holds_written_off;
     counter(PORTS, CounterType.packets) buffers_written_off;

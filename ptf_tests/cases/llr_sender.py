@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptf_tests.retry import LLR, REPLAY, TX_ADVANCE, RetryTest
+from ptf_tests.retry import TX_ADVANCE, RetryTest
 
 
 class FramesAreNumbered(RetryTest):
