@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from finsy.proto import p4r
 from scapy.packet import Packet
 
 from codec import layouts
@@ -191,11 +190,3 @@ class RetryTest(ManagedTest):
         self.wait_until(lambda: {name: self.retry_state(port)[name] for name in expected} == expected)
         got = self.retry_state(port)
         self.assertEqual({name: got[name] for name in expected}, expected)
-
-    def write_register(self, name: str, index: int, value: int) -> None:
-        """Write a register's cell (p4switch only: BMv2's P4Runtime server has none)."""
-        entity = p4r.Entity()
-        entity.register_entry.register_id = self.switch.names.find("registers", name).preamble.id
-        entity.register_entry.index.index = index
-        entity.register_entry.data.bitstring = value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
-        self.switch.write("MODIFY", [entity])
