@@ -164,6 +164,14 @@ REQUEST_WINDOW: Final = 1024
 LSU_MAX_BYTES: Final = 256
 ATOMIC_BYTES: Final = 8
 TMA_MAX_BYTES: Final = 4096
+TMA_MAX_MESSAGE: Final = (1 << 32) - 1
+TMA_MIN_BLOCK: Final = 8
+TMA_MAX_BLOCK: Final = 12
+"""log2 of the sizes that a message's blocks may have: 256 to 4,096 bytes."""
+BLOCK_WINDOW: Final = 1024
+"""Blocks of one message from the lowest that is not placed; nobody sends or places one beyond them."""
+READ_BLOCKS: Final = 16
+"""Blocks that one READ asks for at most."""
 
 CRC_BYTES: Final = 4
 MIN_FRAME: Final = 18
