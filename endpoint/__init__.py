@@ -14,6 +14,7 @@ from endpoint.errors import (
     Misaligned,
     OutOfRange,
     PortError,
+    Unreachable,
 )
 from endpoint.gpu import Gpu
 from endpoint.memory import Region
@@ -38,4 +39,5 @@ __all__ = [
     "PortError",
     "Region",
     "Transfer",
+    "Unreachable",
 ]

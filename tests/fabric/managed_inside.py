@@ -32,7 +32,7 @@ with Gpu.from_environment() as gpu:
     sys.stdin.readline()
 """
 WRITER = """
-import json, sys, threading
+import json, sys, threading, time
 from endpoint import Gpu
 from endpoint.errors import EndpointError
 from endpoint.options import EndpointOptions
@@ -50,6 +50,7 @@ with Gpu.from_environment(options=EndpointOptions(timeout_s=0.7, max_rto_s=0.3))
             since += 64
         except EndpointError:
             failed, since = failed + 1, 0
+            time.sleep(0.01)  # without a plane an access fails at once
     print(json.dumps({"done": done, "failed": failed, "since_last_failure": since}), flush=True)
     sys.stdin.readline()
 """
