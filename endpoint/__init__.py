@@ -17,6 +17,7 @@ from endpoint.errors import (
     OutOfRange,
     PortError,
     TmaTimeout,
+    Unreachable,
 )
 from endpoint.gpu import Gpu, Semantics
 from endpoint.memory import Region
@@ -47,4 +48,5 @@ __all__ = [
     "Semantics",
     "TmaTimeout",
     "Transfer",
+    "Unreachable",
 ]
