@@ -21,6 +21,7 @@ from endpoint.errors import (
     OutOfRange,
     PortError,
     TmaTimeout,
+    Unreachable,
 )
 from endpoint.gpu import Gpu, Semantics
 from endpoint.memory import Region
@@ -57,4 +58,5 @@ __all__ = [
     "Semantics",
     "TmaTimeout",
     "Transfer",
+    "Unreachable",
 ]

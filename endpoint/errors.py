@@ -98,6 +98,13 @@ class NotificationTimeout(EndpointError, TimeoutError):
     """No notification came in time."""
 
 
+class Unreachable(AccessError, ConnectionError):
+    """No plane leads to the destination: its links or switches are down, or it is. The access may or may not have taken
+    effect, but never more than once."""
+
+    reason = "unreachable"
+
+
 class BarrierTimeout(EndpointError, TimeoutError):
     """Not all GPUs came to the barrier in time."""
 
