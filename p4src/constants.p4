@@ -93,7 +93,7 @@ const bit<8> EVENT_LINK_DEGRADED = 3;
 
 const bit<8> NOTICE_PORT_STATUS = 1;
 const bit<8> NOTICE_TICK = 2;
-const bit<8> KEEPALIVE_NOTICE = 3; // made of a tick, one per managed port; never on the event port
+const bit<8> KEEPALIVE_NOTICE = 3; // made of a tick, one per port; never on the event port
 
 const bit<8> PROBE_READ_CREDITS = 2;
 const bit<8> PROBE_CREDITS = 3; // the answer
@@ -121,6 +121,7 @@ const ticks_t HELD_ABSENT_TICKS = 1000; // of nothing held for a port, or of its
 const bit<32> LINK_BYTES = 12;
 const bit<32> LINK_INIT_FRAME_BYTES = 77;
 const bit<32> CREDIT_UPDATE_FRAME_BYTES = 42;
+const bit<32> EVENT_FRAME_BYTES = 32;
 const bit<32> OEFH_BYTES = 6;
 const bit<32> LSU_BYTES = 18;
 const bit<32> TMA_BYTES = 28;
@@ -145,7 +146,7 @@ typedef bit<16> group_t;
 typedef bit<16> slot_t;
 
 // ------------------------------------------------------------------------- inside the switch: sessions, groups, lists
-const bit<16> KEEPALIVE_GROUP = 1; // all managed ports
+const bit<16> KEEPALIVE_GROUP = 1; // all ports
 const bit<8> HELD_FIELDS = 1;      // field lists, in metadata_t
 const bit<8> CLONE_FIELDS = 2;
 const bit<32> INGRESS_CLONE = 1;   // standard_metadata.instance_type
@@ -154,13 +155,14 @@ const bit<32> BEST_EFFORT_MOST = 48; // frames of best-effort VCs in a managed p
 const bit<32> EPOCH_MIN = 0x100; // so that a redraw may change the bits below without reaching 0
 
 // What the egress is to make of a frame; MAKE_NOTHING: it stays what it is.
-typedef bit<3> make_t;
+typedef bit<4> make_t;
 const make_t MAKE_NOTHING = 0;
 const make_t MAKE_LLR_INIT = 1;
 const make_t MAKE_LLR_INIT_ECHO = 2;
 const make_t MAKE_CF_UPDATE = 3;
 const make_t MAKE_CC_UPDATE = 4;
 const make_t MAKE_KEEPALIVE = 5;
+const make_t MAKE_EVENT = 6;
 
 // renew_crc of metadata_t
 const bit<2> CRC_KEPT = 0;
@@ -207,7 +209,8 @@ const verdict_t REASON_OVER_LIMIT = 27;
 const verdict_t REASON_CONTROL_RATE = 28;
 const verdict_t REASON_EXCEEDS_LIMIT = 29;
 const verdict_t REASON_NO_ROOM = 30;
-const verdict_t VERDICT_KEEPALIVE = 122; // a tick that goes to all managed ports
+const verdict_t VERDICT_TELL = 121;      // an event for all who are to hear of a link
+const verdict_t VERDICT_KEEPALIVE = 122; // a tick that goes to all ports
 const verdict_t VERDICT_HOLD = 123;      // waits for credit
 const verdict_t VERDICT_ANSWER = 124;    // leaves by meta.link_port, as what meta.make says
 const verdict_t VERDICT_CONSUMED = 125; // an internal frame that has done its work

@@ -19,6 +19,7 @@
 #include "credit_updates.p4"
 #include "stalls.p4"
 #include "bring_up.p4"
+#include "link_states.p4"
 #include "upkeep.p4"
 #include "arrivals.p4"
 #include "frame_check.p4"
@@ -30,6 +31,7 @@
 #include "departures.p4"
 #include "queue_share.p4"
 #include "held_return.p4"
+#include "events.p4"
 #include "releases.p4"
 #include "drops.p4"
 #include "to_controller.p4"
@@ -38,6 +40,7 @@
 #include "hold.p4"
 #include "keepalive.p4"
 #include "control_frames.p4"
+#include "event_frames.p4"
 #include "link_stamp.p4"
 
 control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
@@ -48,6 +51,7 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
     CreditUpdates() credit_updates;
     Stalls() stalls;
     BringUp() bring_up;
+    LinkStates() link_states;
     Upkeep() upkeep;
     Arrivals() arrivals;
     FrameCheck() frame_check;
@@ -59,6 +63,7 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
     Departures() departures;
     QueueShare() queue_share;
     HeldReturn() held_return;
+    Events() events;
     Releases() releases;
     Drops() drops;
     Probes() probes;
@@ -74,6 +79,7 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
                 credit_updates.apply(hdr, meta);            // does the peer speak of credits?
                 stalls.apply(hdr, meta);                    // does it free none, for too long?
                 bring_up.apply(hdr, meta);                  // or of the link itself?
+                link_states.apply(hdr, meta);               // has it died, or come back?
                 upkeep.apply(hdr, meta);                    // what else does a keepalive do?
                 arrivals.apply(hdr, meta);                  // what does the frame take of the buffer?
             }
@@ -88,6 +94,7 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
         } else {
             held_return.apply(hdr, meta);                   // may it still go?
         }
+        events.apply(hdr, meta);                            // who is to hear of it?
         releases.apply(meta);                               // what of the buffer is free again?
 
         if (meta.verdict == VERDICT_FORWARD) {
@@ -98,6 +105,8 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
             standard_metadata.egress_spec = meta.link_port;
         } else if (meta.verdict == VERDICT_KEEPALIVE) {
             standard_metadata.mcast_grp = KEEPALIVE_GROUP;
+        } else if (meta.verdict == VERDICT_TELL) {
+            standard_metadata.mcast_grp = meta.hearers;
         } else {
             mark_to_drop(standard_metadata);
             drops.apply(meta);                                 // count why not
@@ -113,6 +122,7 @@ control EthlinkEgress(inout headers_t hdr, inout metadata_t meta, inout standard
     Hold() hold;
     Keepalive() keepalive;
     ControlFrames() control_frames;
+    EventFrames() event_frames;
     LinkStamp() link_stamp;
 
     apply {
@@ -125,7 +135,9 @@ control EthlinkEgress(inout headers_t hdr, inout metadata_t meta, inout standard
             if (standard_metadata.instance_type == INGRESS_CLONE) {
                 meta.make = meta.clone_make;
             }
-            if (meta.make != MAKE_NOTHING) {
+            if (meta.make == MAKE_EVENT) {
+                event_frames.apply(hdr, meta, standard_metadata);   // what this switch tells of its links
+            } else if (meta.make != MAKE_NOTHING) {
                 control_frames.apply(hdr, meta, standard_metadata); // the link's own frames
             }
             if (standard_metadata.egress_port != CPU_PORT && hdr.link.isValid()) {

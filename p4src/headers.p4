@@ -176,6 +176,8 @@ struct metadata_t {
     profile_t profile; // of link_port
     bit<1> has_profile;
     bit<1> redraw; // the link is to be brought up anew
+    bit<1> link_lost;  // it counts as down
+    bit<1> link_ready; // data may be sent on it from now on
     bit<1> counts; // a frame of the link's session
     // where it goes
     mode_t egress_mode;
@@ -187,6 +189,9 @@ struct metadata_t {
     bit<1> best_effort; // and counted in its port's queue
     bit<32> best_effort_place; // its number in that queue
     make_t make;
+    bit<8> event_type; // not 0: an event is due
+    port_t event_port; // it is about
+    bit<16> hearers;   // the multicast group that it goes to
     bit<2> renew_crc; // it leaves on a link: the CRC covers what has been changed
     @field_list(CLONE_FIELDS)
     make_t clone_make; // what the ingress clone is to become

@@ -23,6 +23,12 @@ register<session_t>(PORTS) sender_session; // the session once its first CF_UPDA
 register<session_t>(PORTS) last_session;
 register<ticks_t>(PORTS) last_heard;
 register<bit<1>>(PORTS) carrier_down;
+
+// Dead ports: which, and how many; and the state changes of all ports, of which each port keeps the number of its last.
+register<bit<1>>(PORTS) port_dead;
+register<bit<32>>(1) dead_ports;
+register<bit<16>>(1) state_changes;
+register<bit<16>>(PORTS) link_sequence;
 // Lossless VCs of both sides, the peer's credit size and packet overhead; 0 while there has been no peer.
 register<bit<24>>(PORTS) link_format;
 

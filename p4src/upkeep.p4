@@ -44,7 +44,7 @@ control Upkeep(inout headers_t hdr, inout metadata_t meta) {
                 buffers_written_off.count(port);
             }
 
-            if (meta.make == MAKE_CF_UPDATE) {
+            if (meta.make == MAKE_CF_UPDATE && meta.event_type == 0) { // else the clone is events.p4's
                 sender_credits_consumed.read(consumed, port);
                 sender_credits_freed.read(freed, port);
                 if (consumed != freed) {

@@ -317,17 +317,22 @@ class ManagedTest(EthlinkTest):
         entity = p4r.Entity()
         group = entity.packet_replication_engine_entry.multicast_group_entry
         group.multicast_group_id = KEEPALIVE_GROUP
-        for port in self.profiles:
+        for port in self.keepalive_ports():
             group.replicas.add(egress_port=port, instance=port)
         self.switch.write("MODIFY" if "group" in self._replication else "INSERT", [entity])
         self._replication["group"] = entity
 
+    def keepalive_ports(self) -> Iterable[int]:
+        """Return the ports that keepalives reach."""
+        return self.profiles
+
     def _take_down(self) -> None:
         for port in self.profiles:
+            self.switch.write("MODIFY", [self.port_entry(port)])
+            if self.is_installed("link_profile", {"port": port}):
+                self.delete("link_profile", {"port": port})  # an open port is as dead as its carrier says
             self.carrier(port, up=False)
             self.carrier(port, up=True)
-        for port in self.profiles:
-            self.switch.write("MODIFY", [self.port_entry(port)])
         if self._replication:
             self.switch.write("DELETE", reversed(self._replication.values()))
 
