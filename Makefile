@@ -1,10 +1,10 @@
 # Everything from a bare Debian 12 or Ubuntu 24.04 with git and make: each target installs what it needs, once.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: run test repl watch bench lint format clean distclean conformance help root
+.PHONY: run test repl watch wireshark bench lint format clean distclean conformance help root
 
 PYTHON := .venv/bin/python
-PACKAGES := p4switch codec endpoint controller topologies bench ptf_tests tests
+PACKAGES := p4switch codec endpoint controller topologies wireshark bench ptf_tests tests
 
 # What `make run` takes; see `make help`.
 TOPO ?= planes,8,2
@@ -29,6 +29,9 @@ repl: root .venv/.run-ready .venv-repl/.ready
 
 watch: root .venv/.run-ready
 	@$(PYTHON) -m controller watch $(SWITCH)
+
+wireshark: .venv/.wireshark-ready
+	@$(PYTHON) -m wireshark
 
 bench: root .venv/.test-ready
 	@$(PYTHON) -m bench $(ARGS)
@@ -65,6 +68,7 @@ help:
 	@echo "                    PCAP=1              capture every switch port under build/run/pcap"
 	@echo "make repl         live table edits on the running fabric, from a second terminal (SWITCH=s2 for another switch)"
 	@echo "make watch        the credits of the running fabric's managed links, live, from a second terminal (SWITCH=s2)"
+	@echo "make wireshark    EthLink in Wireshark and tshark: installs the dissector for the user who calls it"
 	@echo "make test         unit, integration and packet (PTF) tests; PYTEST_ARGS=tests/codec for a part"
 	@echo "make bench        the switch against a plain forwarder, compile times, memory, time to the first byte"
 	@echo "make lint         formatting, lint, types (make format repairs the first two)"
@@ -78,7 +82,7 @@ root:
 	  exit 1; \
 	fi
 
-.venv/.run-ready .venv/.test-ready .venv/.lint-ready: .venv/.%-ready: pyproject.toml scripts/bootstrap.sh
+.venv/.run-ready .venv/.test-ready .venv/.lint-ready .venv/.wireshark-ready: .venv/.%-ready: pyproject.toml scripts/bootstrap.sh
 	@scripts/bootstrap.sh $*
 
 .venv-repl/.ready: scripts/bootstrap.sh

@@ -80,6 +80,9 @@ class LsuStatus(IntEnum):
     BAD_KEY = 5
 
 
+LSU_FIRST_RESPONSE: Final = 8
+"""Opcodes from here on are responses."""
+
 LSU_STATUS_ECN_ECHO: Final = 8
 """Bit 3 of `status` in a response: the request met congestion."""
 
@@ -109,6 +112,22 @@ class EventType(IntEnum):
     LINK_DOWN = 1
     LINK_UP = 2
     LINK_DEGRADED = 3
+
+
+class ProbeOp(IntEnum):
+    """What a PROBE asks of a switch, and its answer; other values are free."""
+
+    READ_CREDITS = 2
+    CREDITS = 3
+
+
+class LinkState(IntEnum):
+    """How far a switch is with a managed link, as a probe's answer says it."""
+
+    DOWN = 0
+    INIT = 1
+    UP = 2
+    READY = 3
 
 
 class NoticeType(IntEnum):
@@ -143,6 +162,14 @@ REQUEST_WINDOW: Final = 1024
 LSU_MAX_BYTES: Final = 256
 ATOMIC_BYTES: Final = 8
 TMA_MAX_BYTES: Final = 4096
+TMA_MAX_MESSAGE: Final = (1 << 32) - 1
+TMA_MIN_BLOCK: Final = 8
+TMA_MAX_BLOCK: Final = 12
+"""log2 of the sizes that a message's blocks may have: 256 to 4,096 bytes."""
+BLOCK_WINDOW: Final = 1024
+"""Blocks of one message from the lowest that is not placed; nobody sends or places one beyond them."""
+READ_BLOCKS: Final = 16
+"""Blocks that one READ asks for at most."""
 
 CRC_BYTES: Final = 4
 MIN_FRAME: Final = 18

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from codec.constants import HOPS, MAX_FRAME, MIN_FRAME, OEFH_VERSION, Kind, Next
-from codec.layouts import LINK, LSU, OEFH
+from codec.layouts import LINK, LSU, OEFH, TMA
 
 Buffer = bytes | bytearray | memoryview
 
@@ -25,6 +25,9 @@ _OEFH: Final = struct.Struct(">HI")  # version, vc, ecn, f and 8 bits of dst; th
 _LSU: Final = struct.Struct(">BBHIHQ")
 _PACKET_LSU: Final = struct.Struct(">HIBBHIHQ")  # OEFH and LSU header in one
 _LSU_HEADERS: Final = OEFH.size + LSU.size
+_TMA: Final = struct.Struct(">BBHIHHIIQ")
+_PACKET_TMA: Final = struct.Struct(">HIBBHIHHIIQ")  # OEFH and TMA header in one
+_TMA_HEADERS: Final = OEFH.size + TMA.size
 
 _KIND_SHIFT: Final = 60
 _DATA_WORD: Final = int(Kind.DATA) << _KIND_SHIFT
@@ -92,6 +95,32 @@ class Lsu(NamedTuple):
     incarnation: int
     request: int
     key: int
+    address: int
+    data: memoryview
+
+
+class Tma(NamedTuple):
+    """An RDMA packet: what the OEFH says that matters to an endpoint, the TMA header, the data.
+
+    `block` is the log2 of the block size, `length` what the header says that `data` is, in bytes. `data` is a view of
+    the packet: copy what is to outlive it.
+    """
+
+    vc: int
+    ecn: int
+    f: int
+    dst: int
+    src: int
+    entropy: int
+    opcode: int
+    flags: int
+    block: int
+    incarnation: int
+    message: int
+    key: int
+    length: int
+    offset: int
+    total: int
     address: int
     data: memoryview
 
@@ -235,4 +264,64 @@ def parse_lsu(packet: memoryview) -> Lsu:
         key,
         address,
         packet[24:end],
+    )
+
+
+def tma_packet(
+    oefh: bytes,
+    seed: int,
+    opcode: int,
+    flags: int,
+    block: int,
+    incarnation: int,
+    message: int,
+    key: int,
+    offset: int,
+    total: int,
+    address: int,
+    data: Buffer = b"",
+) -> bytes:
+    """Return an RDMA packet.
+
+    `oefh` is what `oefh()` gave (with `next` TMA) and `seed` what `end_to_end_seed()` gave for the same ids; `data` has
+    at most 4,096 bytes. Raises struct.error for a value that does not fit its field.
+    """
+    header = _TMA.pack(opcode << 4 | flags, block, incarnation, message, key, len(data), offset, total, address)
+    return b"".join((oefh, header, data, crc32(data, crc32(header, seed)).to_bytes(4, "big")))
+
+
+def parse_tma(packet: memoryview) -> Tma:
+    """Return an RDMA packet's fields, once its end-to-end CRC holds.
+
+    `packet` begins with an OEFH whose `next` is TMA. Raises FrameError when it is truncated, corrupt or of another
+    version.
+    """
+    end = len(packet) - 4
+    if end < _TMA_HEADERS:
+        raise FrameError(TRUNCATED)
+    high, low, code, block, incarnation, message, key, length, offset, total, address = _PACKET_TMA.unpack_from(packet)
+    if high >> 14 != OEFH_VERSION:
+        raise FrameError(UNKNOWN_VERSION)
+    dst = (high & 0xFF) << 4 | low >> 28
+    src = low >> 16 & 0xFFF
+    if crc32(packet[6:end], end_to_end_seed(src, dst)) != int.from_bytes(packet[end:], "big"):
+        raise FrameError(BAD_END_TO_END_CRC)
+    return Tma(
+        high >> 11 & 7,
+        high >> 9 & 3,
+        high >> 8 & 1,
+        dst,
+        src,
+        low & 0xFF,
+        code >> 4,
+        code & 0xF,
+        block,
+        incarnation,
+        message,
+        key,
+        length,
+        offset,
+        total,
+        address,
+        packet[_TMA_HEADERS:end],
     )

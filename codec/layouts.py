@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from codec.constants import VC_COUNT, Kind, Next
+from codec.constants import VC_COUNT, Kind, Next, ProbeOp
 
 Value = int | Sequence[int]
 
@@ -242,6 +242,9 @@ BODY_OF_KIND: Final[Mapping[Kind, Layout]] = {
 }
 
 HEADER_OF_NEXT: Final[Mapping[Next, Layout]] = {Next.LSU: LSU, Next.TMA: TMA, Next.EVENT: EVENT, Next.PROBE: PROBE}
+
+BODY_OF_PROBE: Final[Mapping[ProbeOp, Layout]] = {ProbeOp.CREDITS: PROBE_CREDITS}
+"""What follows a PROBE, where anything does."""
 
 CRC_OFFSET: Final = LINK.size - 4
 """Where the link header's crc begins; everything before and after it is covered."""

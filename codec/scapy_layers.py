@@ -39,29 +39,34 @@ from codec.constants import (
     EventType,
     Kind,
     LinkFlag,
+    LinkState,
     LsuOpcode,
     LsuStatus,
     Next,
     NoticeType,
+    ProbeOp,
     TmaFlag,
     TmaOpcode,
 )
 
-_ENUMS: Final[Mapping[tuple[str, str], type[IntEnum]]] = {
+# How fields are shown, here and in Wireshark: by the name of a value, by the names of their bits, in hexadecimal.
+ENUMS: Final[Mapping[tuple[str, str], type[IntEnum]]] = {
     ("link_t", "kind"): Kind,
     ("oefh_t", "next"): Next,
     ("lsu_t", "opcode"): LsuOpcode,
     ("lsu_t", "status"): LsuStatus,
     ("tma_t", "opcode"): TmaOpcode,
     ("event_t", "type"): EventType,
+    ("probe_t", "op"): ProbeOp,
+    ("probe_t", "state"): LinkState,
     ("notice_t", "type"): NoticeType,
 }
-_FLAGS: Final[Mapping[tuple[str, str], type[IntFlag]]] = {
+FLAGS: Final[Mapping[tuple[str, str], type[IntFlag]]] = {
     ("link_t", "flags"): LinkFlag,
     ("tma_t", "flags"): TmaFlag,
     ("link_init_t", "capabilities"): Capability,
 }
-_HEX: Final = frozenset(
+HEX: Final = frozenset(
     {"crc", "session", "key", "address", "own_epoch", "peer_epoch", "vc_mask", "dst", "src", "subject"}
 )
 
@@ -95,13 +100,13 @@ def _field(layout: layouts.Layout, f: layouts.Field) -> Field[Any, Any]:
         parts = f.parts
         default: list[Any] = [f.default] * parts
         return FieldListField(f.name, default, part, count_from=lambda _pkt: parts)
-    if where in _ENUMS:
-        return BitEnumField(f.name, f.default, f.bits, {int(member): member.name for member in _ENUMS[where]})
-    if where in _FLAGS:
-        return FlagsField(f.name, f.default, f.bits, _names(_FLAGS[where], f.bits))
+    if where in ENUMS:
+        return BitEnumField(f.name, f.default, f.bits, {int(member): member.name for member in ENUMS[where]})
+    if where in FLAGS:
+        return FlagsField(f.name, f.default, f.bits, _names(FLAGS[where], f.bits))
     if f.signed:
         return SignedByteField(f.name, f.default)
-    kind: Callable[..., Field[Any, Any]] = XBitField if f.name in _HEX else BitField
+    kind: Callable[..., Field[Any, Any]] = XBitField if f.name in HEX else BitField
     return kind(f.name, f.default, f.bits)
 
 

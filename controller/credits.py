@@ -9,19 +9,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any, Final, Self, cast
 
-from codec.constants import VC_COUNT, Kind, Next, Vc
+from codec.constants import VC_COUNT, Kind, LinkState, Next, ProbeOp, Vc
 from codec.frames import frame, oefh
 from codec.layouts import LINK, OEFH, PROBE, PROBE_CREDITS
 
 Lanes = tuple[int, ...]
 """One value per virtual channel, VC 0 first."""
 
-READ_CREDITS: Final = 2
-CREDITS: Final = 3
-"""Operations of a PROBE: the question and its answer."""
 _CYCLE_MASK: Final = (1 << 20) - 1
 _LANE_BITS: Final = 24
 _LANE_MASK: Final = (1 << _LANE_BITS) - 1
@@ -45,15 +41,6 @@ LINK_COUNTERS: Final = (
     "holds_written_off", "buffers_written_off", "stale_session",
 )  # fmt: skip
 """Counters by port that only managed links move; docs/pipeline.md says what each counts."""
-
-
-class LinkState(IntEnum):
-    """How far a switch is with a managed link, as a probe's answer says it."""
-
-    DOWN = 0
-    INIT = 1
-    UP = 2
-    READY = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +112,7 @@ def probe(port: int, switch_id: int, source_id: int) -> bytes:
     `source_id` must be one that the switch takes frames from by packet-out: any GPU's.
     """
     header = oefh(vc=int(Vc.CONTROL), dst=switch_id, src=source_id, next=int(Next.PROBE))
-    return frame(Kind.DATA, header + PROBE.pack(op=READ_CREDITS, port=port))
+    return frame(Kind.DATA, header + PROBE.pack(op=ProbeOp.READ_CREDITS, port=port))
 
 
 def parse_answer(data: bytes) -> PortCredits | None:
@@ -134,7 +121,7 @@ def parse_answer(data: bytes) -> PortCredits | None:
     if len(data) < begins + PROBE.size + PROBE_CREDITS.size:
         return None
     asked = PROBE.unpack(memoryview(data)[begins:])
-    if asked["op"] != CREDITS or asked["state"] not in tuple(LinkState):
+    if asked["op"] != ProbeOp.CREDITS or asked["state"] not in tuple(LinkState):
         return None
     values = PROBE_CREDITS.unpack(memoryview(data)[begins + PROBE.size :])
     values.pop("zero")

@@ -109,6 +109,12 @@ class SwitchReader:
                 port.drops[cell.counter_id] = cell.packet_count
         return ports
 
+    def link_counter(self, name: str) -> dict[int, int]:
+        """Return the packets of one counter at the managed ports, by port number. Raises ReadError."""
+        numbers = [port.port for port in self.node.ports if port.mode == "managed"]
+        cells = self._read([fy.P4CounterEntry(name, index=number) for number in numbers])
+        return {cell.index: cell.packet_count for cell in cells}
+
     def credits(self) -> dict[int, PortCredits]:
         """Return the credits of the managed ports by port number, as the registers have them.
 

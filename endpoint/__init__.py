@@ -1,4 +1,4 @@
-"""A GPU on the fabric: link layer, load/store, and the traffic tools (`python -m endpoint`)."""
+"""A GPU on the fabric: link layer, load/store, RDMA, and the traffic tools (`python -m endpoint`)."""
 
 from endpoint.errors import (
     AccessError,
@@ -10,14 +10,18 @@ from endpoint.errors import (
     ClosedError,
     ConfigurationError,
     EndpointError,
+    FenceTimeout,
     LsuTimeout,
     Misaligned,
+    NotificationTimeout,
     OutOfRange,
     PortError,
+    TmaTimeout,
 )
-from endpoint.gpu import Gpu
+from endpoint.gpu import Gpu, Semantics
 from endpoint.memory import Region
 from endpoint.options import EndpointOptions
+from endpoint.tma.notifications import Notification
 from endpoint.transfer import Transfer
 
 __all__ = [
@@ -31,11 +35,16 @@ __all__ = [
     "ConfigurationError",
     "EndpointError",
     "EndpointOptions",
+    "FenceTimeout",
     "Gpu",
     "LsuTimeout",
     "Misaligned",
+    "Notification",
+    "NotificationTimeout",
     "OutOfRange",
     "PortError",
     "Region",
+    "Semantics",
+    "TmaTimeout",
     "Transfer",
 ]

@@ -9,11 +9,11 @@ request, so that what was halved is back after eight round trips, be the share l
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from codec.constants import CRC_BYTES, LSU_MAX_BYTES, Vc
-from codec.layouts import LSU, OEFH, credits_of
+from codec.layouts import LSU, OEFH, TMA, credits_of
 from codec.profile import LinkProfile
 
 _SHARE: Final = 4
@@ -51,13 +51,37 @@ def lossless_rto_s(profiles: Iterable[LinkProfile]) -> float:
     return least
 
 
-class CongestionWindow:
-    """The requests that one destination may have in flight now; `limit` is the most it may have at all."""
+def block_cost(profiles: Iterable[LinkProfile]) -> Callable[[int], int]:
+    """Return what says as how many requests the frame of a block of so many bytes counts on links of these profiles.
 
-    __slots__ = ("_quiet_until", "_size", "limit")
+    Where links have no credits, a frame is a frame.
+    """
+    ratios = [(1 << profile.credit_size, profile.packet_overhead) for profile in profiles]
+
+    def cost(block_bytes: int) -> int:
+        frame = OEFH.size + TMA.size + block_bytes + CRC_BYTES
+        return max(
+            (-(-credits_of(frame, *ratio) // credits_of(_LARGEST_REQUEST, *ratio)) for ratio in ratios), default=1
+        )
+
+    return cost
+
+
+class CongestionWindow:
+    """The requests that one destination may have in flight now; `limit` is the most it may have at all.
+
+    The blocks of RDMA messages count as so many requests, and have three quarters of it at most, so that what is
+    small and urgent need not wait for what is long. Each of the two may always have one in flight.
+    """
+
+    __slots__ = ("_quiet_until", "_size", "bulk", "limit", "requests")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        self.requests = 0
+        """Requests in flight."""
+        self.bulk = 0
+        """What the blocks in flight count as."""
         self._size = float(limit)
         self._quiet_until = float("-inf")
 
@@ -66,11 +90,29 @@ class CongestionWindow:
         """Whole requests, at least 1."""
         return max(1, int(min(self._size, self.limit)))
 
-    def answered(self, now: float, echo: bool, round_trip_s: float) -> None:
-        """Take note of a response, and whether it echoed congestion."""
+    @property
+    def has_room(self) -> bool:
+        """Whether one more request may be in flight."""
+        return self.requests + self.bulk < self.size or not self.requests
+
+    @property
+    def mostly_free(self) -> bool:
+        """Whether requests use three quarters at most of what they may: worth waking who waits for room."""
+        return self.requests <= (self.size - self.bulk) * 3 // 4 or not self.requests
+
+    def bulk_room(self, cost: int) -> int:
+        """Return how many more blocks that count as `cost` requests each may be in flight."""
+        size = self.size
+        room = min(size - self.requests, size * 3 // 4) - self.bulk
+        return room // cost if room >= cost else int(self.bulk <= 0)
+
+    def answered(self, now: float, echo: bool, round_trip_s: float, requests: int = 1) -> None:
+        """Take note of a response to so many requests, and whether it echoed congestion."""
         size = max(1.0, min(self._size, self.limit))
         if not echo:
-            self._size = min(size + self.limit / _STEPS / size, self.limit)  # of `size` responses per round trip
+            self._size = min(
+                size + requests * self.limit / _STEPS / size, self.limit
+            )  # of `size` responses per round trip
         elif now >= self._quiet_until:  # once per round trip: all its requests met the same congestion
             self._size = max(1.0, size / 2)
             self._quiet_until = now + round_trip_s

@@ -20,13 +20,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from codec.constants import MAX_GPU_ID, LsuOpcode, Next, Vc
-from codec.frames import Buffer, FrameError, parse_lsu
+from codec.frames import Buffer, FrameError, Lsu, Tma, parse_lsu, parse_tma
 from endpoint.errors import ClosedError
 from endpoint.initiator import Initiator
 from endpoint.link import LinkLayer
 from endpoint.memory import Region
 from endpoint.port import Port
 from endpoint.target import Target
+from endpoint.tma.target import Answer
+from endpoint.tma.unit import TMA_RESPONSES, TmaUnit
 from endpoint.transfer import Transfer
 from endpoint.waiters import Waiters
 
@@ -37,6 +39,7 @@ _OVERSLEPT_S: Final = 0.005
 _TICK_S: Final = 0.02
 """Longest sleep: how late a time-out may be noticed."""
 _LSU: Final = int(Next.LSU)
+_TMA: Final = int(Next.TMA)
 _CONTROL_VC: Final = int(Vc.CONTROL)
 _KNOWN_NEXT: Final = frozenset(int(value) for value in Next)
 _FIRST_RESPONSE: Final = int(LsuOpcode.LOAD_DATA) & 8
@@ -76,6 +79,7 @@ class Engine:
         self._room = Waiters()
         self._written = Waiters()
         self._initiator: Initiator
+        self._tma: TmaUnit
         self._stopping = False
         self._failure: BaseException | None = None
         self._last_request = 0.0
@@ -84,9 +88,10 @@ class Engine:
         self._epoll: select.epoll
         self._thread = threading.Thread(target=self._run, name=f"gpu-{gpu_id}", daemon=True)
 
-    def start(self, initiator: Initiator) -> None:
+    def start(self, initiator: Initiator, tma: TmaUnit) -> None:
         """Begin to receive."""
         self._initiator = initiator
+        self._tma = tma
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._epoll = select.epoll()
         self._epoll.register(self._wake, select.EPOLLIN)
@@ -144,6 +149,12 @@ class Engine:
                 wait.acquire()
         return transfer
 
+    def locked(self, action: Callable[[float], Any]) -> Any:
+        """Return what an action that never waits does under the lock, given the time. Raises ClosedError."""
+        with self.callers, self.lock:
+            self._check_running()
+            return action(time.monotonic())
+
     def wait_written(self, region: Region, predicate: Callable[[], bool], timeout_s: float) -> bool:
         """Wait until `predicate()` holds, asking anew after remote writes to the region; tell whether it does."""
         deadline = time.monotonic() + timeout_s
@@ -185,7 +196,9 @@ class Engine:
         """End everything that waits. Called under the lock."""
         if self._failure is None:
             self._failure = error
-        self._initiator.fail_all(ClosedError(f"GPU {self._id} is closed: {error}"))
+        closed = ClosedError(f"GPU {self._id} is closed: {error}")
+        self._initiator.fail_all(closed)
+        self._tma.fail_all(closed)
         self._room.wake()
         self._written.wake()
 
@@ -204,7 +217,12 @@ class Engine:
                 self._let_callers_in()
                 with self.lock:
                     now = time.monotonic()
-                    due = min(now + _TICK_S, self._poll_links(now), self._initiator.expire(now) or math.inf)
+                    due = min(
+                        now + _TICK_S,
+                        self._poll_links(now),
+                        self._initiator.expire(now) or math.inf,
+                        self._tma.source.expire(now) or math.inf,
+                    )
                     self._wake_waiting()
                 timeout = 0 if again else max(0.0, due - now)
         except BaseException as error:  # whatever it is, callers must learn of it instead of waiting for ever
@@ -227,7 +245,13 @@ class Engine:
                 break
             packet = link.receive(frame)
             if packet is not None:
-                link.respond(self._deliver(packet))
+                answer = self._deliver(packet)
+                if isinstance(answer, list):  # READ_DATA: the last one frees what the request took
+                    for part in answer[:-1]:
+                        link.send(part)
+                    link.respond(answer[-1])
+                else:
+                    link.respond(answer)
         self._watch(port)
         return more
 
@@ -243,36 +267,50 @@ class Engine:
             self._initiator.limit_per_destination(sum(limited) if len(limited) == len(shares) else None)
         return due
 
-    def _deliver(self, packet: memoryview) -> bytes | None:
-        """Act on a packet that a link layer accepted; return the response, or None."""
+    def _deliver(self, packet: memoryview) -> Answer:
+        """Act on a packet that a link layer accepted; return what is to be sent in answer."""
         following = packet[4] >> 4
-        if following != _LSU:
+        if following == _LSU:
+            parse: Callable[[memoryview], Lsu | Tma] = parse_lsu
+        elif following == _TMA:
+            parse = parse_tma
+        else:
             return self._drop("unsupported_next" if following in _KNOWN_NEXT else "unknown_next")
         try:
-            lsu = parse_lsu(packet)
+            parsed = parse(packet)
         except FrameError as error:
             return self._drop(error.reason)
-        if lsu.dst != self._id:
+        if parsed.dst != self._id:
             return self._drop("wrong_destination")
-        if lsu.src > MAX_GPU_ID or lsu.src == self._id:
+        if parsed.src > MAX_GPU_ID or parsed.src == self._id:
             return self._drop("reserved_source")
-        if lsu.vc == _CONTROL_VC:
+        if parsed.vc == _CONTROL_VC:
             return self._drop("reserved_vc")
-        if lsu.opcode < _FIRST_RESPONSE:
-            self._last_request = time.monotonic()
-            if self._service_s:
-                self._work(self._last_request)
-            return self._target.handle(lsu)
-        if lsu.opcode not in _RESPONSES:
-            return self._drop("unknown_opcode")
-        self._initiator.handle(time.monotonic(), lsu)
-        return None
+        now = time.monotonic()
+        opcode = parsed.opcode
+        if isinstance(parsed, Tma):
+            if opcode in TMA_RESPONSES:
+                self._tma.source.handle(now, parsed)
+                return None
+            if opcode < _FIRST_RESPONSE:
+                self._begin_request(now)
+                return self._tma.target.handle(parsed)
+        elif opcode < _FIRST_RESPONSE:
+            self._begin_request(now)
+            return self._target.handle(parsed)
+        elif opcode in _RESPONSES:
+            self._initiator.handle(now, parsed)
+            return None
+        return self._drop("unknown_opcode")
 
-    def _work(self, now: float) -> None:
-        """Take the time that a request takes; time overslept is made up for, so that the rate is right on average."""
-        self._free_at = max(self._free_at, now - _OVERSLEPT_S) + self._service_s
-        if self._free_at > now:
-            time.sleep(self._free_at - now)
+    def _begin_request(self, now: float) -> None:
+        """Note that a request came, and take the time that it takes; time overslept is made up for, so that the rate
+        is right on average."""
+        self._last_request = now
+        if self._service_s:
+            self._free_at = max(self._free_at, now - _OVERSLEPT_S) + self._service_s
+            if self._free_at > now:
+                time.sleep(self._free_at - now)
 
     def _drop(self, reason: str) -> bytes | None:
         self._counters[f"drop_{reason}"] += 1
@@ -287,6 +325,7 @@ class Engine:
         if self._initiator.room_made:
             self._initiator.room_made = False
             self._room.wake()
-        if self._target.touched:
-            self._target.touched = False
+        if self._target.touched or self._tma.target.touched:
+            self._target.touched = self._tma.target.touched = False
             self._written.wake()
+        self._tma.wake_waiting()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from codec.constants import LsuOpcode, LsuStatus
+from codec.constants import LsuOpcode, LsuStatus, TmaOpcode
 
 
 class EndpointError(Exception):
@@ -33,7 +33,7 @@ class AccessError(EndpointError):
     reason = "failed"
 
     def __init__(self, opcode: int, dst: int, address: int, length: int, key: int, detail: str = "") -> None:
-        self.opcode = LsuOpcode(opcode)
+        self.opcode = opcode if isinstance(opcode, TmaOpcode) else LsuOpcode(opcode)
         self.dst = dst
         self.address = address
         self.length = length
@@ -82,6 +82,20 @@ class LsuTimeout(AccessError, TimeoutError):
     """No answer came in time. The access may or may not have taken effect, but never more than once."""
 
     reason = "no answer"
+
+
+class TmaTimeout(AccessError, TimeoutError):
+    """A message made no progress in time. Its bytes may be there in part, and never more than once."""
+
+    reason = "no progress"
+
+
+class FenceTimeout(EndpointError, TimeoutError):
+    """Something earlier than a fence was still under way when its time was over."""
+
+
+class NotificationTimeout(EndpointError, TimeoutError):
+    """No notification came in time."""
 
 
 class BarrierTimeout(EndpointError, TimeoutError):

@@ -17,17 +17,18 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from types import MappingProxyType, TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from codec.constants import ATOMIC_BYTES, LSU_MAX_BYTES, MAX_GPU_ID, Ecn, LsuOpcode
+from codec.constants import ATOMIC_BYTES, LSU_MAX_BYTES, MAX_GPU_ID, TMA_MAX_MESSAGE, Ecn, LsuOpcode
 from codec.fabric import MAX_INCARNATION
 from codec.profile import LinkProfile
 from endpoint.barrier import REGION_BYTES, Barrier
-from endpoint.congestion import lossless_rto_s
+from endpoint.congestion import block_cost, lossless_rto_s
 from endpoint.engine import Engine, Operation
 from endpoint.environment import place_from_environment
 from endpoint.errors import ConfigurationError
@@ -39,9 +40,22 @@ from endpoint.options import EndpointOptions
 from endpoint.paths import Paths
 from endpoint.port import Port
 from endpoint.target import Target
+from endpoint.tma.notifications import Notification, Notifications
+from endpoint.tma.source import TmaSource
+from endpoint.tma.target import TmaTarget
+from endpoint.tma.unit import TmaUnit, fence
 from endpoint.transfer import Transfer
 
 Data = bytes | bytearray | memoryview | npt.NDArray[Any]
+Into = TypeVar("Into", npt.NDArray[Any], bytearray)
+
+
+class Semantics(StrEnum):
+    """The two ways to another GPU's memory."""
+
+    LOAD_STORE = "load_store"
+    RDMA = "rdma"
+
 
 BARRIER_KEY: Final = MAX_KEY
 """Key of the region that barriers use; not for others."""
@@ -116,7 +130,17 @@ class Gpu:
             initiator = Initiator(
                 gpu_id, incarnation, paths, self._engine.transmit, self._counters, options, ecn=ecn, lossless_rto_s=rto
             )
-            self._engine.start(initiator)
+            self._initiator = initiator
+            notifications = Notifications(options.notifications)
+            self._tma = TmaUnit(
+                TmaSource(
+                    gpu_id, incarnation, paths, self._engine.transmit, initiator.congestion,
+                    block_cost(managed.values()), lambda: initiator.least_rto, self._counters, options, ecn=ecn,
+                ),
+                TmaTarget(gpu_id, self._memory, notifications, self._counters),
+                notifications,
+            )  # fmt: skip
+            self._engine.start(initiator, self._tma)
             undo.pop_all()
 
     @classmethod
@@ -241,6 +265,156 @@ class Gpu:
         """Begin a compare-and-swap."""
         return self._atomic(LsuOpcode.ATOMIC_CAS, dst, address, key, (expected, value))
 
+    # ------------------------------------------------------------------------------------------------- bulk: RDMA
+
+    def write(
+        self,
+        dst: int,
+        address: int,
+        data: Data,
+        key: int = DEFAULT_KEY,
+        *,
+        notify: bool = False,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Write a message at `address` of another GPU by RDMA; when it returns, all its bytes are there.
+
+        `data` is bytes or an array, of any size. With `notify` the target's program is told (`wait_notification`).
+        `timeout_s` is how long it may make no progress, in seconds (the option by default). Raises AccessRefused
+        (OutOfRange, BadKey, ...) or TmaTimeout.
+        """
+        self.write_async(dst, address, data, key, notify=notify, timeout_s=timeout_s).result()
+
+    def write_async(
+        self,
+        dst: int,
+        address: int,
+        data: Data,
+        key: int = DEFAULT_KEY,
+        *,
+        notify: bool = False,
+        timeout_s: float | None = None,
+    ) -> Transfer[None]:
+        """Begin a write, and never wait. `data` is not copied: leave it as it is until the transfer is done."""
+        view = memoryview(_bytes_of(data))
+        self._check_destination(dst)
+        _check_place(address, len(view), key, least=0)
+        if notify and len(view) > TMA_MAX_MESSAGE:
+            raise ValueError(f"a notified write has at most {TMA_MAX_MESSAGE} bytes, not {len(view)}")
+        return self._tma.write(self._engine, dst, address, view, key, notify, timeout_s or self.options.timeout_s)
+
+    @overload
+    def read(
+        self, dst: int, address: int, length: int, key: int = DEFAULT_KEY, *, into: None = None,
+        timeout_s: float | None = None,
+    ) -> bytearray: ...  # fmt: skip
+    @overload
+    def read(
+        self, dst: int, address: int, length: int | None = None, key: int = DEFAULT_KEY, *, into: Into,
+        timeout_s: float | None = None,
+    ) -> Into: ...  # fmt: skip
+    def read(
+        self,
+        dst: int,
+        address: int,
+        length: int | None = None,
+        key: int = DEFAULT_KEY,
+        *,
+        into: npt.NDArray[Any] | bytearray | None = None,
+        timeout_s: float | None = None,
+    ) -> npt.NDArray[Any] | bytearray:
+        """Return `length` bytes at `address` of another GPU by RDMA, or fill `into`, an array, from there.
+
+        Raises AccessRefused (OutOfRange, BadKey, ...) or TmaTimeout; then `into` may be filled in part.
+        """
+        result: npt.NDArray[Any] | bytearray = self.read_async(
+            dst, address, length, key, into=into, timeout_s=timeout_s
+        ).result()
+        return result
+
+    def read_async(
+        self,
+        dst: int,
+        address: int,
+        length: int | None = None,
+        key: int = DEFAULT_KEY,
+        *,
+        into: npt.NDArray[Any] | bytearray | None = None,
+        timeout_s: float | None = None,
+    ) -> Transfer[Any]:
+        """Begin a read, and never wait. Leave `into` alone until the transfer is done; it is the result."""
+        if into is None:
+            if length is None:
+                raise ValueError("a read needs a length, or an array to fill")
+            _check_place(address, length, key)
+            into = bytearray(length)
+        view = _writable_bytes_of(into)
+        if length not in (None, len(view)):
+            raise ValueError(f"length {length} is not that of the array to fill, {len(view)} bytes")
+        self._check_destination(dst)
+        _check_place(address, len(view), key)
+        return self._tma.read(self._engine, dst, address, view, key, timeout_s or self.options.timeout_s, into)
+
+    def put(
+        self, dst: int, address: int, data: Data, key: int = DEFAULT_KEY, *, semantics: Semantics | str | None = None
+    ) -> None:
+        """Write bytes at `address` of another GPU by whichever semantics suits their number; they are there on return.
+
+        Below `EndpointOptions.bulk_bytes` that is a store, from there on a write, unless `semantics` says which.
+        """
+        self.put_async(dst, address, data, key, semantics=semantics).result()
+
+    def put_async(
+        self, dst: int, address: int, data: Data, key: int = DEFAULT_KEY, *, semantics: Semantics | str | None = None
+    ) -> Transfer[None]:
+        """Begin a put. `data` must stay as it is until the transfer is done."""
+        view = _bytes_of(data)
+        if self._by_rdma(len(view), semantics):
+            return self.write_async(dst, address, view, key)
+        return self.store_async(dst, address, view, key)
+
+    def get(
+        self, dst: int, address: int, length: int, key: int = DEFAULT_KEY, *, semantics: Semantics | str | None = None
+    ) -> bytes | bytearray:
+        """Return bytes at `address` of another GPU, by a load or by a read as `put` chooses."""
+        return self.get_async(dst, address, length, key, semantics=semantics).result()
+
+    def get_async(
+        self, dst: int, address: int, length: int, key: int = DEFAULT_KEY, *, semantics: Semantics | str | None = None
+    ) -> Transfer[bytes] | Transfer[bytearray]:
+        """Begin a get."""
+        if self._by_rdma(length, semantics):
+            return self.read_async(dst, address, length, key)
+        return self.load_async(dst, address, length, key)
+
+    def wait_notification(
+        self, src: int | None = None, key: int | None = None, timeout_s: float | None = None
+    ) -> Notification:
+        """Return, once, what another GPU's write with `notify` has completed: `(src, key, address, length)`.
+
+        The oldest one of source `src` in region `key` (None: of any); those of a source come in the order in which its
+        messages were completed. Raises NotificationTimeout when none comes in time (`timeout_s` of the options unless
+        given), ClosedError when the GPU is closed meanwhile.
+        """
+        return self._tma.wait_notification(
+            self._engine, src, key, self.options.timeout_s if timeout_s is None else timeout_s
+        )
+
+    @property
+    def notifications(self) -> int:
+        """How many notifications nobody has taken yet."""
+        return len(self._tma.notifications)
+
+    def fence(self, dst: int | None = None, timeout_s: float = 60.0) -> None:
+        """Wait until all earlier accesses to a GPU (None: to all), of both semantics, have taken effect or failed.
+
+        Whether one failed, its own transfer says. Raises FenceTimeout when something is still under way.
+        """
+        transfers = self._engine.locked(
+            lambda _now: self._initiator.unfinished_transfers(dst) | self._tma.source.unfinished(dst)
+        )
+        fence(list(transfers), timeout_s)
+
     # ------------------------------------------------------------------------------------------------- the group
 
     @property
@@ -307,11 +481,19 @@ class Gpu:
         finish: Callable[[list[Any]], Any],
         timeout_s: float | None = None,
     ) -> Transfer:
+        self._check_destination(dst)
+        return self._engine.issue(dst, count, operations, finish, timeout_s or self.options.timeout_s)
+
+    def _check_destination(self, dst: int) -> None:
         if not 0 <= dst <= MAX_GPU_ID:
             raise ValueError(f"destination {dst} is no GPU id: 0 to {MAX_GPU_ID}")
         if dst == self.id:
             raise ValueError(f"GPU {dst} accesses its own memory directly, through region.array")
-        return self._engine.issue(dst, count, operations, finish, timeout_s or self.options.timeout_s)
+
+    def _by_rdma(self, length: int, semantics: Semantics | str | None) -> bool:
+        if semantics is None:
+            return length >= self.options.bulk_bytes
+        return Semantics(semantics) is Semantics.RDMA
 
     def _atomic(
         self,
@@ -331,10 +513,10 @@ class Gpu:
         return self._issue(dst, 1, [operation], _only, timeout_s)
 
 
-def _check_place(address: int, length: int, key: int) -> None:
+def _check_place(address: int, length: int, key: int, least: int = 1) -> None:
     if not 0 <= key <= MAX_KEY:
         raise ValueError(f"key {key} is out of range, 0 to {MAX_KEY}")
-    if length < 1:
+    if length < least:
         raise ValueError(f"an access needs at least one byte, not {length}")
     if not 0 <= address <= _ADDRESS_END - length:
         raise ValueError(f"{length} bytes at {address:#x} do not lie within 64-bit addresses")
@@ -365,6 +547,15 @@ def _bytes_of(data: Data) -> memoryview | bytes:
     if isinstance(data, bytes) and len(data) <= LSU_MAX_BYTES:
         return data
     return memoryview(data).cast("B")
+
+
+def _writable_bytes_of(target: npt.NDArray[Any] | bytearray) -> memoryview:
+    """Return the memory to be filled as bytes. Raises ValueError when it is not contiguous and writable."""
+    if isinstance(target, np.ndarray):
+        if not target.flags.c_contiguous or not target.flags.writeable:
+            raise ValueError("an array to fill must be contiguous in memory and writable")
+        return memoryview(target.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+    return memoryview(target)
 
 
 def _gather(values: list[bytes], parts: list[int]) -> list[bytes]:

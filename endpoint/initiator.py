@@ -140,7 +140,8 @@ class Initiator:
         self._ecn = ecn
         self._most = options.window
         self._lossless_rto_s = options.min_rto_s if lossless_rto_s is None else lossless_rto_s
-        self._least_rto = options.min_rto_s
+        self.least_rto = options.min_rto_s
+        """The least seconds after which a request is sent again, as the links are now."""
         self._destinations: dict[int, _Destination] = {}
         self._timers: list[tuple[float, int, _Destination, _Request]] = []
         self._timer_serial = 0
@@ -150,9 +151,20 @@ class Initiator:
     def has_room(self, dst: int) -> bool:
         """Tell whether a request to `dst` may be submitted now."""
         d = self._destinations.get(dst)
-        return d is None or (
-            len(d.unfinished) < d.congestion.size and d.next - d.oldest & _REQUEST_MASK < REQUEST_WINDOW
-        )
+        return d is None or (d.congestion.has_room and d.next - d.oldest & _REQUEST_MASK < REQUEST_WINDOW)
+
+    def congestion(self, dst: int) -> CongestionWindow:
+        """Return the window of a destination, which its RDMA messages share."""
+        return self._destination(dst).congestion
+
+    def unfinished_transfers(self, dst: int | None = None) -> set[Transfer]:
+        """Return the transfers that have unfinished requests, to one destination or to all."""
+        return {
+            request.transfer
+            for d in self._destinations.values()
+            if dst in (None, d.dst)
+            for request in d.unfinished.values()
+        }
 
     def limit_per_destination(self, credited: int | None) -> None:
         """Keep at most so many requests in flight to each destination, as the links have credits for them; None: some
@@ -160,8 +172,8 @@ class Initiator:
         """
         most = self._options.window if credited is None else min(self._options.window, credited)
         least = self._options.min_rto_s if credited is None else self._lossless_rto_s
-        if least != self._least_rto:
-            self._least_rto = least
+        if least != self.least_rto:
+            self.least_rto = least
             for d in self._destinations.values():
                 d.rto = max(d.rto, least)
         if most != self._most:
@@ -190,11 +202,7 @@ class Initiator:
 
         There must be room (`has_room`). Times are in seconds of one monotonic clock.
         """
-        d = self._destinations.get(dst)
-        if d is None:
-            rto = max(self._options.first_rto_s, self._least_rto)
-            d = _Destination(dst, self._first, end_to_end_seed(self._id, dst), rto, self._most)
-            self._destinations[dst] = d
+        d = self._destination(dst)
         number = d.next
         request = _Request(number, opcode, key, address, length, transfer, index)
         plane, f, entropy = self._paths.way(dst, number, 0)
@@ -203,6 +211,7 @@ class Initiator:
         request.first_sent = now
         request.deadline = deadline
         d.unfinished[number] = request
+        d.congestion.requests += 1
         d.next = number + 1 & _REQUEST_MASK
         self._arm(now + _patience(d.rto, deadline - now), d, request)
         self._transmit(plane, request.packet)
@@ -236,7 +245,7 @@ class Initiator:
         if echo:
             self._counters["ecn_echo"] += 1
         if request.attempts == 0:
-            d.measured(now - request.first_sent, self._least_rto, self._options.max_rto_s)
+            d.measured(now - request.first_sent, self.least_rto, self._options.max_rto_s)
         d.congestion.answered(now, echo, max(d.rtt, 0.0))
         self._finish(d, request)
         if opcode == _NAK:
@@ -278,7 +287,7 @@ class Initiator:
                 continue
             if now >= d.backed_off + d.rto:  # once for all requests that were lost together
                 d.backed_off = now
-                d.rto = max(min(2 * d.rto, self._options.max_rto_s), self._least_rto)
+                d.rto = max(min(2 * d.rto, self._options.max_rto_s), self.least_rto)
             request.attempts += 1
             self._counters["resent_requests"] += 1
             self._arm(now + _patience(d.rto, request.deadline - now), d, request)
@@ -298,6 +307,14 @@ class Initiator:
         """How many requests are unfinished, over all destinations."""
         return sum(len(d.unfinished) for d in self._destinations.values())
 
+    def _destination(self, dst: int) -> _Destination:
+        d = self._destinations.get(dst)
+        if d is None:
+            rto = max(self._options.first_rto_s, self.least_rto)
+            d = _Destination(dst, self._first, end_to_end_seed(self._id, dst), rto, self._most)
+            self._destinations[dst] = d
+        return d
+
     def _arm(self, when: float, d: _Destination, request: _Request) -> None:
         self._timer_serial += 1  # breaks ties, so that requests are never compared
         heapq.heappush(self._timers, (min(when, request.deadline), self._timer_serial, d, request))
@@ -305,12 +322,13 @@ class Initiator:
     def _finish(self, d: _Destination, request: _Request) -> None:
         unfinished = d.unfinished
         del unfinished[request.number]
+        d.congestion.requests -= 1
         if request.number == d.oldest:
             oldest = request.number
             while oldest != d.next and oldest not in unfinished:
                 oldest = oldest + 1 & _REQUEST_MASK
             d.oldest = oldest
-        if d.wanted and len(unfinished) <= d.congestion.size * 3 // 4 and self.has_room(d.dst):
+        if d.wanted and d.congestion.mostly_free and self.has_room(d.dst):
             d.wanted = False
             self.room_made = True
 

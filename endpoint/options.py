@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from codec.constants import REQUEST_WINDOW
+from codec.constants import REQUEST_WINDOW, TMA_MAX_BLOCK, TMA_MIN_BLOCK
 from endpoint.errors import ConfigurationError
 
 MAX_SERVICE_S: Final = 0.01
+_BLOCK_SIZES: Final = tuple(1 << block for block in range(TMA_MIN_BLOCK, TMA_MAX_BLOCK + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,15 @@ class EndpointOptions:
     """Seconds that the GPU takes over each request; what has come meanwhile waits in the receive buffer. Plays a GPU
     that drains slowly. 0: as fast as it can."""
 
+    block_bytes: int = 2048
+    """Bytes of an RDMA message that a frame carries: 256, 512, 1,024, 2,048 or 4,096."""
+
+    bulk_bytes: int = 512
+    """From so many bytes on, `put` and `get` go by RDMA, and below by load/store."""
+
+    notifications: int = 1 << 16
+    """Notifications kept until the program takes them; while there are so many, notified messages do not complete."""
+
     def __post_init__(self) -> None:
         if not 1 <= self.window < REQUEST_WINDOW:
             raise ConfigurationError(f"window = {self.window} is out of range, 1 to {REQUEST_WINDOW - 1}")
@@ -58,6 +68,10 @@ class EndpointOptions:
             raise ConfigurationError(f"lossless_rto_s = {self.lossless_rto_s:g} is out of range: above 0")
         if self.timeout_s <= 0 or self.linger_s < 0 or self.receive_buffer < 1:
             raise ConfigurationError("timeout_s and receive_buffer must be above 0, linger_s at least 0")
+        if self.block_bytes not in _BLOCK_SIZES:
+            raise ConfigurationError(f"block_bytes = {self.block_bytes} is none of {', '.join(map(str, _BLOCK_SIZES))}")
+        if self.bulk_bytes < 0 or self.notifications < 1:
+            raise ConfigurationError("bulk_bytes must be at least 0, notifications at least 1")
         if not 0 <= self.service_s <= MAX_SERVICE_S:
             raise ConfigurationError(
                 f"service_s = {self.service_s:g} is out of range, 0 to {MAX_SERVICE_S:g}: a link would seem silent"

@@ -1,17 +1,21 @@
 #!/bin/bash
-# Prepare this machine and the project's Python environments: scripts/bootstrap.sh run | test | lint | repl
+# Prepare this machine and the project's Python environments: scripts/bootstrap.sh run | test | lint | wireshark | repl
 #
 # Installs Debian packages only where they are missing, and says so. The environment is made from Debian's own Python,
 # with its site packages, since Mininet's module is one of them. A stamp file per part makes a second call unnecessary.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-part=${1:?usage: scripts/bootstrap.sh run | test | lint | repl}
+part=${1:?usage: scripts/bootstrap.sh run | test | lint | wireshark | repl}
 # The p4runtime-shell of `make repl` pins a protobuf that excludes the controller's client: an environment of its own.
 shell_package="p4runtime-shell==0.0.6"
 
 packages=(mininet python3-venv python3-dev build-essential ethtool iproute2 procps)
 commands=(mn mnexec cc make ethtool ip sysctl)
+if [ "$part" = test ] || [ "$part" = wireshark ]; then
+    packages+=(tshark)
+    commands+=(tshark)
+fi
 
 fail() {
     printf '%s\n' "$@" >&2
@@ -62,10 +66,10 @@ pip_install() { # DIRECTORY WHAT...
 
 install_packages
 case $part in
-    run | test | lint)
+    run | test | lint | wireshark)
         make_environment .venv --system-site-packages
         extras=""
-        [ "$part" = run ] || extras="[$part]"
+        case $part in test | lint) extras="[$part]" ;; esac
         echo "Installing Python packages into .venv ($part)"
         pip_install .venv -e ".$extras"
         touch .venv/.run-ready ".venv/.$part-ready" # every part holds what a run needs
@@ -76,5 +80,5 @@ case $part in
         pip_install .venv-repl "$shell_package"
         touch .venv-repl/.ready
         ;;
-    *) fail "scripts/bootstrap.sh: no part is called $part; there are run, test, lint, repl." ;;
+    *) fail "scripts/bootstrap.sh: no part is called $part; there are run, test, lint, wireshark, repl." ;;
 esac

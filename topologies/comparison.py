@@ -48,6 +48,7 @@ RTO_WITH_LOSS_S: Final = 0.25
 """Seconds until a request is sent again at the earliest: where nothing is lost, one that takes long is only waiting."""
 RECEIVE_RING: Final = 256
 """Frames that an endpoint's port keeps while it has no time: more than its credits, less than what comes without."""
+_SILENCE_PATIENCE_S: Final = 20.0
 MIN_GOODPUT: Final = 0.95
 MIN_FAIRNESS: Final = 0.99
 MIN_NEIGHBOURS: Final = 0.90
@@ -192,7 +193,7 @@ def _run_side(
         baseline = _phase(f"neighbours-{word}", comparison, session, "neighbours", BASELINE_S, extra)
         ranks = _run_phase(session, baseline, phases)
         neighbours_alone = _rate(_flows(ranks), paced=True)
-        time.sleep(SILENCE_MS / 1000 + 0.2)  # the links of these ranks end before those of the next begin
+        _await_silence(session)
     phase = _phase(f"{name}-{word}", comparison, session, comparison.flows, DURATION_S, extra)
     before = Snapshot.take(session)
     with Monitor(session) as monitor:
@@ -222,6 +223,16 @@ def _run_side(
     if comparison.neighbours_per_s:
         side.neighbours_ratio = _rate(flows, paced=True) / neighbours_alone if neighbours_alone else 0.0
     return side
+
+
+def _await_silence(session: FabricSession) -> None:
+    """Wait until the switches have noticed that the ranks of a phase are gone, so that this is not counted in the next:
+    their links end before those of the next begin."""
+    deadline = time.monotonic() + _SILENCE_PATIENCE_S
+    while any(port.session for ports in session.credits().values() for port in ports.values()):
+        if time.monotonic() > deadline:
+            raise LaunchError(f"links are still up {_SILENCE_PATIENCE_S:g} s after the ranks on them have ended.")
+        time.sleep(0.1)
 
 
 def _phase(

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, NoReturn
 
 from topologies.errors import LaunchError
@@ -62,6 +62,20 @@ def run_isolated(body: Callable[[], int], on_start: Callable[[int], None] = lamb
     status = _wait(child, forward_to=first)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
     return status
+
+
+@contextlib.contextmanager
+def network_of(pid: int) -> Iterator[None]:
+    """Be in the network namespace of another process; sockets that are opened there stay there.
+
+    Only the calling thread changes. Raises OSError.
+    """
+    with open("/proc/self/ns/net") as home, open(f"/proc/{pid}/ns/net") as there:
+        _call("setns", _libc.setns(there.fileno(), CLONE_NEWNET))
+        try:
+            yield
+        finally:
+            _call("setns", _libc.setns(home.fileno(), CLONE_NEWNET))
 
 
 def _become_first_process(body: Callable[[], int], parent: int, report: int) -> NoReturn:

@@ -1,6 +1,6 @@
 """Run the conformance cases and write one record each: `make conformance`, or
 
-    python -m ptf_tests.conformance [--target p4switch|bmv2] [--case CBFC-04 ...] [--quick] [--list]
+    python -m ptf_tests.conformance [--target p4switch|bmv2] [--case CBFC-04 ...] [--quick] [--list] [--soak FRAMES]
 
 Results are build/conformance/TARGET/records.json and records.csv. The exit status is 0 only if every case that was
 asked for left a record, every record passed, and the cases that have to fail did.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import re
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from typing import Final, Self
 from rich.console import Console
 
 from ptf_tests import run as packet_tests
+from ptf_tests.conformance import soak
 from ptf_tests.conformance.records import Journal, Record, exact, write_csv, write_json
 from ptf_tests.conformance.settings import (
     JOURNAL,
@@ -33,17 +35,22 @@ from ptf_tests.conformance.settings import (
     SLOW_RATE,
     SWITCH_PID,
 )
+from ptf_tests.conformance.stations import Stations, Stuck
 from ptf_tests.run import Bench, PtfResult, compile_program, list_tests
 from topologies.errors import LaunchError
 from topologies.namespace import run_isolated
 from topologies.nodes import REPOSITORY, SWITCHES, Bmv2Switch, P4SwitchNode
-from topologies.session import Artefacts
+from topologies.options import Options as FabricOptions
+from topologies.progress import Progress as FabricProgress
+from topologies.session import Artefacts, FabricSession
 
 HERE: Final = Path(__file__).resolve().parent
 CASES: Final = HERE / "cases"
 MUST_FAIL: Final = HERE / "must_fail"
 OUTPUT: Final = REPOSITORY / "build" / "conformance"
 CONTROL_PLANE_S: Final = 30
+SOAK_LEAST: Final = 5000
+SOAK_MOST: Final = 100_000_000
 
 HEADER_GROUPS: Final = {
     "E1": ("headers", "every field at its offset, CRC renewed, the rest intact"),
@@ -82,6 +89,9 @@ class Options:
     """A few frame sizes only."""
     program: Path = packet_tests.PROGRAM
     output: Path = OUTPUT
+    soak: int = 0
+    """Frames of a soak, which then runs instead of the cases."""
+    seed: int = 1
 
     @property
     def run_dir(self) -> Path:
@@ -212,6 +222,30 @@ def run_cases(options: Options, artefacts: Artefacts, console: Console) -> int:
     return _report(options, progress.records, noticed and alive, time.monotonic() - started, console)
 
 
+def run_soak(options: Options, console: Console) -> int:
+    """Run the soak in a fabric of its own, write its record, and return the exit status."""
+    where, rng = options.run_dir, random.Random(options.seed)
+    given = FabricOptions(
+        topo=soak.TOPO, target=options.target, links="managed", program=options.program, run_dir=where / "soak"
+    )
+    console.print(f"soak of {options.soak:,} frames on {options.target}, seed {options.seed}")
+    with (
+        FabricSession(given, FabricProgress(console), soak.SETTING) as session,
+        Stations(session, rng) as stations,
+    ):
+        try:
+            record = soak.Soak(session, stations, options.soak, rng).run(console)
+        except Stuck as stuck:
+            record = Record(soak.CASE, None, {"seed": options.seed}, (exact("ran to its end", 1, 0, ""),), str(stuck))
+    write_json(where / "soak.json", [record], target=options.target, passed=record.passed, seed=options.seed)
+    write_csv(where / "soak.csv", [record])
+    for figure in record.figures:
+        console.print(f"  {figure.name:<44} {figure.measured:>12,} {figure.unit}", soft_wrap=True)
+    console.print(f"soak on {options.target}: {record.failures() or 'passed'}; {record.notes}", soft_wrap=True)
+    console.print(str(where / "soak.json"), soft_wrap=True)
+    return 0 if record.passed else 1
+
+
 def _run_case(options: Options, artefacts: Artefacts, case: str, test: str, progress: Progress) -> None:
     """Run a test of a case on a switch of its own, so that no case depends on what another one left.
 
@@ -300,6 +334,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--case", action="append", default=[], metavar="CASE", help="run this case only; may be repeated (see --list)"
     )
     parser.add_argument("--quick", action="store_true", help="a few frame sizes instead of all")
+    parser.add_argument(
+        "--soak", type=int, default=0, metavar="FRAMES", help="run a soak of so many frames instead, such as 1000000"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of the soak's random choices (1)")
     parser.add_argument("--program", type=Path, default=packet_tests.PROGRAM, metavar="FILE", help="another program")
     parser.add_argument(
         "--output", type=Path, default=OUTPUT, metavar="DIR", help="where results go (build/conformance)"
@@ -315,24 +353,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown:
         parser.error(f"there is no case {', '.join(unknown)}; there are {', '.join(ALL)}")
     cases = tuple(case for case in ALL if not given.case or case in given.case)
-    options = Options(given.target, cases, given.quick, given.program.absolute(), given.output.absolute())
+    if given.soak and not SOAK_LEAST <= given.soak <= SOAK_MOST:
+        parser.error(f"--soak {given.soak} is out of range: {SOAK_LEAST:,} to {SOAK_MOST:,} frames")
+    options = Options(
+        given.target, cases, given.quick, given.program.absolute(), given.output.absolute(), given.soak, given.seed
+    )
     try:
         options.run_dir.mkdir(parents=True, exist_ok=True)
         if os.geteuid() != 0:
             raise LaunchError("the conformance cases need root, for cables and raw sockets.", "Run them with sudo.")
+        if options.soak:
+            return run_isolated(_guarded(lambda: run_soak(options, Console(highlight=False))))
         artefacts = compile_program(options.packet_tests(CASES))
-        return run_isolated(_guarded(options, artefacts))
+        return run_isolated(_guarded(lambda: run_cases(options, artefacts, Console(highlight=False))))
     except (LaunchError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
 
 
-def _guarded(options: Options, artefacts: Artefacts) -> Callable[[], int]:
-    """Return the run as it happens inside the namespaces, where an error has to become an exit status."""
+def _guarded(run: Callable[[], int]) -> Callable[[], int]:
+    """Return a run as it happens inside the namespaces, where an error has to become an exit status."""
 
     def body() -> int:
         try:
-            return run_cases(options, artefacts, Console(highlight=False))
+            return run()
         except (LaunchError, OSError) as error:
             print(error, file=sys.stderr)
             return 1

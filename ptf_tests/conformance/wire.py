@@ -5,9 +5,10 @@ Nothing here does input or output or reads a clock: time comes in with every cal
 
 from __future__ import annotations
 
+import random
 from collections import deque
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -37,12 +38,17 @@ class Rule:
     """So many frames, then no more; None: all."""
     delay_s: float = 0.0
     """With DELAY: how much later each frame arrives; a cable keeps the order of what is delayed on it."""
+    chance: float = 1.0
+    """The probability with which it is done to a frame of those kinds."""
+    rng: random.Random = field(default_factory=random.Random)
     done: int = 0
     """Frames that it has been done to."""
 
     def applies(self, frame: bytes) -> bool:
         """Tell whether the frame is one of those; count it if so."""
         if (self.count is not None and self.done >= self.count) or frame[0] >> _KIND_SHIFT not in self.kinds:
+            return False
+        if self.chance < 1 and self.rng.random() >= self.chance:
             return False
         self.done += 1
         return True
@@ -71,6 +77,14 @@ class Wire:
     ) -> Rule:
         """Add a rule and return it, so that it can be counted and taken away again."""
         rule = Rule(harm, kinds, count, delay_s)
+        self.rules.append(rule)
+        return rule
+
+    def harm_some(
+        self, harm: Harm, kinds: Collection[Kind], chance: float, rng: random.Random, delay_s: float = 0.0
+    ) -> Rule:
+        """Add a rule that applies to each frame with a probability."""
+        rule = Rule(harm, kinds, None, delay_s, chance, rng)
         self.rules.append(rule)
         return rule
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codec import frames, layouts
-from codec.constants import MAX_FRAME, Kind
+from codec.constants import MAX_FRAME, Kind, Next
 from codec.frames import FrameError
 from codec.scapy_layers import LSU, OEFH, Link
 
@@ -77,6 +77,27 @@ def test_lsu_packet_equals_layout(
     assert moved == frames.parse_lsu(memoryview(packet))._replace(entropy=entropy ^ 0xFF)
 
 
+@given(st.integers(0, 3), BIT, IDS, IDS, U8, NIBBLE, NIBBLE, U8, U16, U32, U16, U32, U32, U64, st.binary(max_size=4096))
+def test_tma_packet_equals_layout(
+    ecn: int, f: int, dst: int, src: int, entropy: int, opcode: int, flags: int, block: int, incarnation: int,
+    message: int, key: int, offset: int, total: int, address: int, data: bytes,
+) -> None:  # fmt: skip
+    header = frames.oefh(vc=0, ecn=ecn, f=f, dst=dst, src=src, next=Next.TMA, entropy=entropy)
+    seed = frames.end_to_end_seed(src, dst)
+    packet = frames.tma_packet(
+        header, seed, opcode, flags, block, incarnation, message, key, offset, total, address, data
+    )
+    transaction = layouts.TMA.pack(
+        opcode=opcode, flags=flags, block=block, incarnation=incarnation, message=message, key=key, length=len(data),
+        offset=offset, total=total, address=address,
+    ) + data  # fmt: skip
+    assert packet == header + transaction + layouts.end_to_end_crc(src, dst, transaction).to_bytes(4, "big")
+    assert frames.parse_tma(memoryview(packet)) == (
+        0, ecn, f, dst, src, entropy, opcode, flags, block, incarnation, message, key, len(data), offset, total,
+        address, data,
+    )  # fmt: skip
+
+
 def test_scapy_agrees() -> None:
     built = Link() / OEFH(vc=0, dst=5, src=3) / LSU(opcode="STORE", incarnation=7, request=1, key=9, data=b"x" * 17)
     packet = frames.open_packet(memoryview(bytes(built)))
@@ -116,6 +137,8 @@ def test_every_truncation_is_seen() -> None:
             frames.parse_link(memoryview(GOOD[:length]))
         with pytest.raises(FrameError):
             frames.parse_lsu(memoryview(GOOD[12:length]))
+        with pytest.raises(FrameError):
+            frames.parse_tma(memoryview(GOOD[12:length]))
 
 
 @pytest.mark.parametrize(
@@ -139,9 +162,9 @@ def test_reason_is_named(frame: bytes, reason: str) -> None:
 
 
 def test_version_is_checked() -> None:
-    packet = bytearray(GOOD[12:])
+    packet = bytearray(GOOD[12:]) + bytes(10)  # long enough for all of them
     packet[0] |= 0x40
-    for parse in (frames.parse_oefh, frames.parse_lsu):
+    for parse in (frames.parse_oefh, frames.parse_lsu, frames.parse_tma):
         with pytest.raises(FrameError, match="unknown_version"):
             parse(memoryview(packet))
 

@@ -60,6 +60,8 @@ ENUMS: dict[str, type[IntEnum] | type[IntFlag]] = {
     "TMA": constants.TmaOpcode,
     "TMA_FLAG": constants.TmaFlag,
     "EVENT": constants.EventType,
+    "PROBE": constants.ProbeOp,
+    "LINK": constants.LinkState,
     "NOTICE": constants.NoticeType,
     "CAPABILITY": constants.Capability,
 }

@@ -79,6 +79,43 @@ def test_a_wrong_program_fails_with_the_figures(tmp_path: Path) -> None:
     assert any(record["result"] == "fail" for record in data["records"])
 
 
+@pytest.mark.parametrize("target", ["p4switch", pytest.param("bmv2", marks=needs_bmv2)])
+def test_a_short_soak_leaves_every_credit_right(target: str, tmp_path: Path) -> None:
+    """Frames lost, repeated and late, peers and the switch killed: see ptf_tests/conformance/soak.py."""
+    done = run(tmp_path, "--target", target, "--soak", "18000")
+    assert done.returncode == 0, done.stdout + done.stderr
+    data = json.loads((tmp_path / target / "soak.json").read_text())
+    [record] = data["records"]
+    assert (data["target"], data["passed"], record["case"], record["result"]) == (target, True, "SOAK", "pass")
+    measured = {name: figure["value"] for name, figure in record["measured"].items()}
+    assert measured["frames_sent"] >= 18_000
+    assert measured["switch killed"] == 2
+    for name in ("sender_credits_used", "receiver_credits_used", "held_frames", "tester's sender_credits_used"):
+        assert measured[f"{name}, in the end"] == 0
+    assert (tmp_path / target / "soak.csv").read_text().count("SOAK") == 1
+
+
+def test_a_switch_that_leaks_credits_fails_the_soak(tmp_path: Path) -> None:
+    """One that knows what the link lost, and does not free it."""
+    changed = tmp_path / "p4src"
+    shutil.copytree(REPOSITORY / "p4src", changed)
+    file = changed / "credit_updates.p4"
+    text = file.read_text()
+    leaks = "receiver_credits_freed.write(port, lanes_plus(freed, lanes_minus(told, consumed)));"
+    assert leaks in text
+    file.write_text(text.replace(leaks, ""))
+    done = run(tmp_path, "--program", str(changed / "ethlink.p4"), "--soak", "18000")
+    assert done.returncode == 1
+    data = json.loads((tmp_path / "p4switch" / "soak.json").read_text())
+    assert (data["passed"], data["records"][0]["result"]) == (False, "fail")
+
+
+def test_a_soak_of_no_length_is_refused(tmp_path: Path) -> None:
+    done = run(tmp_path, "--soak", "10")
+    assert done.returncode == 2
+    assert "--soak 10 is out of range: 5,000 to 100,000,000 frames" in done.stderr
+
+
 def test_unknown_cases_and_targets_are_refused(tmp_path: Path) -> None:
     unknown = run(tmp_path, "--case", "CBFC-99")
     assert unknown.returncode == 2

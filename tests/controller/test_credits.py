@@ -10,17 +10,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from codec.constants import Kind, Next, Vc
+from codec.constants import Kind, LinkState, Next, ProbeOp, Vc
 from codec.fabric import SwitchNode, SwitchPort
 from codec.frames import frame, oefh
 from codec.layouts import LINK, OEFH, PROBE, PROBE_CREDITS
 from codec.scapy_layers import Link
 from controller.credits import (
-    CREDITS,
     LANE_REGISTERS,
     LINK_COUNTERS,
-    READ_CREDITS,
-    LinkState,
     PortCredits,
     parse_answer,
     probe,
@@ -83,10 +80,10 @@ def test_the_state_follows_from_the_registers(
 def test_a_probe_asks_on_the_control_channel() -> None:
     parsed = Link(probe(5, 0xF01, 1))
     assert (parsed["OEFH"].vc, parsed["OEFH"].dst, parsed["OEFH"].src) == (Vc.CONTROL, 0xF01, 1)
-    assert (parsed["Probe"].op, parsed["Probe"].port) == (READ_CREDITS, 5)
+    assert (parsed["Probe"].op, parsed["Probe"].port) == (ProbeOp.READ_CREDITS, 5)
 
 
-def answer(op: int = CREDITS, state: int = 3) -> bytes:
+def answer(op: int = ProbeOp.CREDITS, state: int = 3) -> bytes:
     port = some()
     values = {name: getattr(port, name) for name in LANE_REGISTERS}
     body = PROBE_CREDITS.pack(own_epoch=1, peer_epoch=2, session=3, **values)

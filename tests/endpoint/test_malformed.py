@@ -12,7 +12,7 @@ import pytest
 from scapy.packet import Packet, Raw
 
 from codec import frames
-from codec.constants import MAX_FRAME, Kind, LsuOpcode, LsuStatus
+from codec.constants import MAX_FRAME, Kind, LsuOpcode, LsuStatus, TmaOpcode
 from codec.scapy_layers import LSU, OEFH, TMA, CreditUpdate, Event, Link, LinkInit, LlrControl
 from endpoint import (
     Gpu,
@@ -64,6 +64,14 @@ def store(**fields: Any) -> Packet:
     return Link() / OEFH(dst=2, src=1) / LSU(**lsu)
 
 
+def write(**fields: Any) -> Packet:
+    tma: dict[str, Any] = {
+        "opcode": "WRITE", "message": 1, "incarnation": 1, "key": 9, "address": 0, "total": 8, "data": b"12345678",
+        **fields,
+    }  # fmt: skip
+    return Link() / OEFH(dst=2, src=1) / TMA(**tma)
+
+
 def flipped(packet: Packet, at: int) -> bytes:
     frame = bytearray(bytes(packet))
     frame[at] ^= 0x10
@@ -90,7 +98,13 @@ DROPPED: list[tuple[str, Packet | bytes]] = [
     ("drop_poisoned", Link(flags="POISON") / OEFH(dst=2, src=1) / LSU(opcode="STORE", key=9, data=b"1")),
     ("drop_unknown_next", Link() / OEFH(dst=2, src=1, next=0) / Raw(bytes(30))),
     ("drop_unknown_next", Link() / OEFH(dst=2, src=1, next=15) / Raw(bytes(30))),
-    ("drop_unsupported_next", Link() / OEFH(dst=2, src=1) / TMA(opcode="WRITE", key=9, data=b"1")),
+    ("drop_truncated", Link() / OEFH(dst=2, src=1, next=2) / Raw(bytes(31))),
+    ("drop_bad_end_to_end_crc", recrc(flipped(write(), 40)[12:])),
+    ("drop_wrong_destination", Link() / OEFH(dst=3, src=1) / TMA(opcode="WRITE", key=9, data=b"1")),
+    ("drop_reserved_source", Link() / OEFH(dst=2, src=0xF01) / TMA(opcode="WRITE", key=9, data=b"1")),
+    ("drop_reserved_vc", Link() / OEFH(dst=2, src=1, vc=7) / TMA(opcode="WRITE", key=9, data=b"1")),
+    ("drop_unknown_opcode", write(opcode=8)),
+    ("drop_unknown_opcode", write(opcode=14)),
     ("drop_unsupported_next", Link() / OEFH(dst=2, src=0xF01, vc=7) / Event()),
     ("drop_truncated", Link() / OEFH(dst=2, src=1, next=1) / Raw(bytes(21))),
     ("drop_truncated", Link() / OEFH(dst=2, src=1, next=1)),
@@ -150,6 +164,39 @@ def test_bad_requests_are_refused(wired: tuple[Wire, Gpu]) -> None:
         assert [nak[LSU].getfieldval(f) for f in echoed] == [request[LSU].getfieldval(f) for f in echoed]
 
 
+REFUSED_MESSAGES: list[tuple[str, LsuStatus, dict[str, Any]]] = [
+    ("bad_opcode", LsuStatus.BAD_OPCODE, {"opcode": 0}),
+    ("bad_opcode", LsuStatus.BAD_OPCODE, {"opcode": 7}),
+    ("bad_length", LsuStatus.BAD_LENGTH, {"block": 0}),
+    ("bad_length", LsuStatus.BAD_LENGTH, {"block": 255}),
+    ("bad_length", LsuStatus.BAD_LENGTH, {"offset": 2**32 - 2048}),
+    ("bad_length", LsuStatus.BAD_LENGTH, {"total": 7}),
+    ("bad_length", LsuStatus.BAD_LENGTH, {"data": b""}),
+    ("bad_length", LsuStatus.BAD_LENGTH, {"opcode": "READ", "total": 0, "data": b""}),
+    ("bad_length", LsuStatus.BAD_LENGTH, {"opcode": "READ"}),
+    ("bad_key", LsuStatus.BAD_KEY, {"key": 10}),
+    ("bad_key", LsuStatus.BAD_KEY, {"opcode": "READ", "key": 10, "data": b""}),
+    ("out_of_range", LsuStatus.OUT_OF_RANGE, {"address": 57}),
+    ("out_of_range", LsuStatus.OUT_OF_RANGE, {"address": 2**64 - 8}),
+    ("out_of_range", LsuStatus.OUT_OF_RANGE, {"total": 2**32 - 1, "data": bytes(2048)}),
+    ("out_of_range", LsuStatus.OUT_OF_RANGE, {"opcode": "READ", "total": 65, "data": b""}),
+]  # fmt: skip
+
+
+def test_bad_messages_are_refused(wired: tuple[Wire, Gpu]) -> None:
+    wire, gpu = wired
+    for number, (reason, status, fields) in enumerate(REFUSED_MESSAGES, 100):
+        request = Link(bytes(write(message=number, **fields)))
+        with counted(gpu, f"refused_{reason}"):
+            wire.send(request)
+            nak = wire.receive()
+        assert nak.crc_ok() and nak[TMA].crc_ok()
+        assert (nak[OEFH].vc, nak[OEFH].dst, nak[OEFH].src) == (1, 1, 2)
+        assert (nak[TMA].opcode, nak[TMA].data) == (TmaOpcode.NAK, bytes((status,)))
+        echoed = ("message", "incarnation", "key", "address", "total", "block", "offset")
+        assert [nak[TMA].getfieldval(f) for f in echoed] == [request[TMA].getfieldval(f) for f in echoed]
+
+
 def test_duplicate_is_answered_but_not_executed(wired: tuple[Wire, Gpu]) -> None:
     wire, gpu = wired
     add = store(opcode="ATOMIC_ADD", address=8, data=(1).to_bytes(8, "little"))
@@ -185,6 +232,17 @@ def test_noise_does_no_harm(wired: tuple[Wire, Gpu]) -> None:
         bad = bytearray(good[12:])
         bad[noise.choice(covered)] ^= 1 << int(noise.integers(0, 8))
         wire.send(recrc(bytes(bad)))
+    assert (gpu._memory.get(9).array == 0xAA).all()  # type: ignore[union-attr]
+    good = bytes(write())
+    covered = [1, 2, 3, *range(6, len(good) - 12)]
+    for _ in range(500):
+        bad = bytearray(good[12:])
+        bad[noise.choice(covered)] ^= 1 << int(noise.integers(0, 8))
+        wire.send(recrc(bytes(bad)))
+    for _ in range(500):  # headers of any values, whose CRCs hold
+        widths = {"opcode": 4, "flags": 4, "block": 8, "message": 32, "offset": 32, "total": 32}
+        fields = {name: int(noise.integers(0, 1 << bits)) for name, bits in widths.items()}
+        wire.send(write(**fields, key=10, data=noise.bytes(int(noise.integers(0, 200)))))
     assert (gpu._memory.get(9).array == 0xAA).all()  # type: ignore[union-attr]
     wire.send(store(request=7))
     deadline = time.monotonic() + 2

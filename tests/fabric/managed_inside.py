@@ -9,19 +9,25 @@ import json
 import subprocess
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
 from controller.credits import LinkState, PortCredits
+from controller.reader import ReadError, SwitchReader
 from topologies.nodes import REPOSITORY, project_python
 from topologies.options import Options
 from topologies.progress import Progress
 from topologies.session import FabricSession
 
-KEEPALIVES_S = 3 * 0.010
-READ_S = {"p4switch": 0.25, "bmv2": 1.0}
-"""What reading may take on a busy machine, on top: registers, or probes that the controller sends, five a second."""
+KEEPALIVES = 3
+"""So many keepalive periods after a link's return its credits are right again. Periods are counted in CF_UPDATEs that
+the switch got from the peer: each period brings one."""
+_UPDATES = "cbfc_num_cf_update_messages_rx"
+READING = 1
+"""CF_UPDATEs more, for the reading: the one that the last frame may bring about by itself."""
 
 SERVER = """
 import sys
@@ -30,19 +36,19 @@ with Gpu.from_environment() as gpu:
     gpu.register(1 << 16)
     print("up", flush=True)
     sys.stdin.readline()
+    print(sum(sender.used for link in gpu._links.values() for sender in link.senders), flush=True)
+    sys.stdin.readline()
 """
 WRITER = """
-import json, sys, threading
+import json, queue, sys, threading, time
 from endpoint import Gpu
 from endpoint.errors import EndpointError
 from endpoint.options import EndpointOptions
-stop = threading.Event()
-threading.Thread(target=lambda: (sys.stdin.readline(), stop.set()), daemon=True).start()
-done = failed = since = 0
-with Gpu.from_environment(options=EndpointOptions(timeout_s=0.7, max_rto_s=0.3)) as gpu:
-    gpu.register(1 << 16)
-    print("up", flush=True)
-    while not stop.is_set():
+told = queue.SimpleQueue()
+threading.Thread(target=lambda: [told.put(line) for line in sys.stdin], daemon=True).start()
+def store():
+    done = failed = since = 0
+    while told.empty():
         data = gpu.id.to_bytes(1, "big") * 256
         try:
             gpu.store_many(1, [(gpu.id * 4096 + 256 * (n % 16), data) for n in range(64)])
@@ -50,8 +56,17 @@ with Gpu.from_environment(options=EndpointOptions(timeout_s=0.7, max_rto_s=0.3))
             since += 64
         except EndpointError:
             failed, since = failed + 1, 0
-    print(json.dumps({"done": done, "failed": failed, "since_last_failure": since}), flush=True)
-    sys.stdin.readline()
+    report = {"done": done, "failed": failed, "since_last_failure": since, "ended_at": time.monotonic()}
+    told.get()
+    print(json.dumps(report), flush=True)
+    told.get()
+with Gpu.from_environment(options=EndpointOptions(timeout_s=0.7, max_rto_s=0.3)) as gpu:
+    gpu.register(1 << 16)
+    print("up", flush=True)
+    store()
+    store()
+    print(sum(sender.used for link in gpu._links.values() for sender in link.senders), flush=True)
+    told.get()
 """
 
 
@@ -95,16 +110,53 @@ def managed_session(run_dir: Path, target: str) -> FabricSession:
     return FabricSession(options, Progress(Console(highlight=False)))
 
 
-def await_ports(
-    session: FabricSession, what: str, condition: Callable[[PortCredits], bool], timeout_s: float
-) -> dict[int, PortCredits]:
-    """Wait until a condition holds for every port of s1, and return the credits then."""
-    deadline = time.monotonic() + timeout_s
-    while True:
-        ports = session.credits()["s1"]
-        if ports and all(map(condition, ports.values())):
-            return ports
-        assert time.monotonic() < deadline, f"not so after {timeout_s:g} s: {what}; {ports}"
+@dataclass(frozen=True)
+class Reading:
+    """One look at s1: when it began, its ports' credits, and before and after those the CF_UPDATEs that came from each
+    port's peer."""
+
+    at: float
+    credits: dict[int, PortCredits]
+    updates_before: dict[int, int]
+    updates_after: dict[int, int]
+
+    def all(self, condition: Callable[[PortCredits], bool]) -> bool:
+        """Tell whether a condition holds for every port."""
+        return bool(self.credits) and all(map(condition, self.credits.values()))
+
+
+class Watch:
+    """Looks at s1 again and again, and keeps what it saw."""
+
+    def __init__(self, session: FabricSession) -> None:
+        self._session = session
+        self.readings: list[Reading] = []
+
+    def until(self, what: str, condition: Callable[[], bool], timeout_s: float = 10) -> None:
+        """Look until a condition holds."""
+        deadline = time.monotonic() + timeout_s
+        with SwitchReader(self._session.fabric.switch("s1")) as reader:
+            while not condition():
+                self._look(reader)
+                assert time.monotonic() < deadline, f"not so after {timeout_s:g} s: {what}; {self.readings[-1:]}"
+
+    def now_all(self, condition: Callable[[PortCredits], bool], since: float = 0.0) -> Callable[[], bool]:
+        """Return the condition that the newest look, one that began at `since` or later, shows something at every
+        port."""
+
+        def shown() -> bool:
+            return bool(self.readings) and self.readings[-1].at >= since and self.readings[-1].all(condition)
+
+        return shown
+
+    def _look(self, reader: SwitchReader) -> None:
+        try:
+            at, before = time.monotonic(), reader.link_counter(_UPDATES)
+            registers = self._session.options.target == "p4switch"
+            credits = reader.credits() if registers else self._session.credits()["s1"]
+            self.readings.append(Reading(at, credits, before, reader.link_counter(_UPDATES)))
+        except ReadError:
+            time.sleep(0.005)  # it has just been started
 
 
 def ready(port: PortCredits) -> bool:
@@ -117,26 +169,69 @@ def nothing_in_use(port: PortCredits) -> bool:
     return not any((*port.sender_credits_used, *port.receiver_credits_used, *port.held_frames))
 
 
+def returned_at(readings: list[Reading]) -> float:
+    """Return when the links were seen to be back for good: on a busy machine they may fall silent once more."""
+    sessions = [{port: (one.state, one.session) for port, one in reading.credits.items()} for reading in readings]
+    last = max((index for index, some in enumerate(sessions) if some != sessions[-1]), default=-1)
+    return readings[last + 1].at
+
+
+def periods_until_right(readings: list[Reading], since: float) -> int:
+    """Return how many CF_UPDATEs a port's peer has sent, at most, from `since` to a look that still found credits in
+    use there."""
+    later = [reading for reading in readings if reading.at >= since]
+    first = later[0].updates_after
+    wrong = [
+        reading.updates_before[port] - first[port]
+        for reading in later[1:]
+        for port, credits in reading.credits.items()
+        if not nothing_in_use(credits)
+    ]
+    return max([0, *wrong])
+
+
 def _under_load(run_dir: Path, target: str, harm: Callable[[FabricSession, Program], Program]) -> None:
     with managed_session(run_dir, target) as session:
         server = Program(session, "g1", SERVER)
         writers = [Program(session, gpu, WRITER) for gpu in ("g2", "g3")]
-        await_ports(session, "all links are ready", ready, 10)
+        watch = Watch(session)
+        watch.until("all links are ready", watch.now_all(ready))
         time.sleep(0.5)
-        epochs = {number: port.own_epoch for number, port in session.credits()["s1"].items()}
+        epoch = session.credits()["s1"][1].own_epoch
         server = harm(session, server)
-        returned = await_ports(session, "all links are ready again", ready, 10)
-        assert returned[1].own_epoch != epochs[1], "a new session"
-        time.sleep(2.5)  # longer than an access may take: what failed, failed before
+        watch = Watch(session)
+        watch.until("all links are ready again", watch.now_all(ready))
+        assert watch.readings[-1].credits[1].own_epoch != epoch, "a new session"
+
+        # The load ends as the links are back: until its last access is over it uses credits.
+        with ThreadPoolExecutor() as pool:
+            for writer in writers:
+                writer.tell()
+            lines = [pool.submit(writer.line) for writer in writers]
+            watch.until("the writers end", lambda: all(line.done() for line in lines))
+            reports = [json.loads(line.result()) for line in lines]
+        ended = max(report["ended_at"] for report in reports)
+        watch.until("all credits are free", watch.now_all(nothing_in_use, ended))
+        periods = periods_until_right(watch.readings, max(returned_at(watch.readings), ended))
+        if target == "p4switch":  # BMv2 is asked by the controller's probes, whose answers may be two seconds old
+            assert periods <= KEEPALIVES + READING, f"credits were wrong for {periods} keepalives"
+        print(f"credits right after {periods} keepalives at most, {len(watch.readings)} readings", flush=True)
+
+        # And the links carry as much as before.
         for writer in writers:
             writer.tell()
-        reports = [json.loads(writer.line()) for writer in writers]
-        await_ports(session, "all credits are free", nothing_in_use, KEEPALIVES_S + READ_S[target])
-        for report in reports:
-            assert report["since_last_failure"] > 500, report
+        time.sleep(1.5)
+        for writer in writers:
+            writer.tell()
+        again = [json.loads(writer.line()) for writer in writers]
+        for report in again:
+            assert report["since_last_failure"] > 500, (reports, again)
+        watch.until("all credits are free", watch.now_all(nothing_in_use, time.monotonic()))
         counters = session.counters()["s1"]
         assert not any(port.drops.get("over_limit") for port in counters.values())
         for program in (server, *writers):
+            program.tell()
+            assert program.line() == "0", "credits that a GPU has in use as a sender"
             program.end()
 
 
