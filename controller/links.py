@@ -16,6 +16,7 @@ from codec.fabric import Fabric, SwitchNode, SwitchPort
 from codec.profile import LinkProfile
 from controller.entries import Entry, entry
 
+MODES: Final = {"open": 0, "managed": 1}
 HOLD_PORT: Final = 509
 """Where frames without credit wait: a port without a link, whose clones of them go round."""
 KEEPALIVE_GROUP: Final = 1
@@ -86,6 +87,6 @@ def clone_sessions(switch: SwitchNode) -> list[fy.P4CloneSessionEntry]:
 
 
 def keepalive_group(switch: SwitchNode) -> list[fy.P4MulticastGroupEntry]:
-    """Return the multicast group by which a tick reaches every managed port; none when there is no such port."""
-    replicas = [(port.port, port.port) for port in managed_ports(switch)]
+    """Return the multicast group by which a tick reaches every port, as a keepalive, or to tell that it is down."""
+    replicas = [(port.port, port.port) for port in switch.ports]
     return [fy.P4MulticastGroupEntry(KEEPALIVE_GROUP, replicas=replicas)] if replicas else []

@@ -50,7 +50,8 @@ control EventFrames(inout headers_t hdr, inout metadata_t meta, inout standard_m
             if (hdr.oefh.dst == NOBODY) {
                 hdr.oefh.dst = listener;
             }
-            hdr.event.timestamp = standard_metadata.egress_global_timestamp; // a recirculated notice has no other
+            // A recirculated notice has no other time.
+            hdr.event.timestamp = standard_metadata.egress_global_timestamp;
             events_sent.count(port);
         }
     }

@@ -47,7 +47,7 @@ def test_planes_reach_every_gpu_by_its_own_port() -> None:
         entries = entries_for(fabric, switch)
         assert Counter(e.table for e in entries) == {
             "station": 1, "port_config": 5, "egress_config": 5, "source_guard": 5,
-            "fabric_tenant": 5, "destination_tenant": 5, "forward": 5,
+            "fabric_tenant": 5, "destination_tenant": 5, "forward": 5, "link_events": 5, "event_listener": 5,
         }  # fmt: skip
         assert entry("forward", {"tenant": 1, "dst": 3}, "to_port", port=3) in entries
         assert entry("port_config", {"ingress_port": 3}, "set_port", mode=0, role=1, tenant=1) in entries
@@ -160,6 +160,7 @@ def test_managed_ports_get_their_profile() -> None:
     assert [(g.multicast_group_id, g.replicas) for g in keepalive_group(switch)] == [(1, [(1, 1), (2, 2)])]
 
 
-def test_open_ports_need_no_copies() -> None:
+def test_open_ports_need_no_clones_but_hear_the_keepalive() -> None:
     (switch,) = fabric_of("planes,2,1").switches
-    assert clone_sessions(switch) == keepalive_group(switch) == []
+    assert clone_sessions(switch) == []
+    assert [(g.multicast_group_id, g.replicas) for g in keepalive_group(switch)] == [(1, [(1, 1), (2, 2)])]
