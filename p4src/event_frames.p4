@@ -4,9 +4,9 @@
 #include "headers.p4"
 #include "registers.p4"
 
-/* Finishes an EVENT of this switch for the port that it leaves by: addresses a copy of a multicast to who is there, puts
- * it into the link's session, and cuts off what is left of the frame that it was made of. The port that it is about
- * does not hear of itself, and neither does one whose link takes no data now: it will hear the next repeat. */
+/* Finishes an EVENT of this switch for the port that it leaves by: addresses a copy of a multicast to who is there,
+ * puts it into the link's session, and cuts off what is left of the frame that it was made of. The port that it is
+ * about does not hear of itself, and neither does one whose link takes no data now: it will hear the next repeat. */
 control EventFrames(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     counter(PORTS, CounterType.packets) events_sent;
     mode_t mode = MODE_MANAGED;
