@@ -17,9 +17,9 @@ from controller.entries import Entry, entry
 from controller.links import MODES
 
 NO_GROUP: Final = 0
-FABRIC_GROUP: Final = 2
-"""The fabric ports of a switch; group 1 is the keepalive's."""
-FIRST_TENANT_GROUP: Final = 3
+FABRIC_GROUP: Final = 3
+"""The fabric ports of a switch; groups 1 and 2 are those of ticks."""
+FIRST_TENANT_GROUP: Final = 4
 """The endpoint ports of the first tenant on a switch; the other tenants' follow, in ascending order."""
 PROBES_PER_S: Final = 1000
 ANSWERS_PER_S: Final = 1000

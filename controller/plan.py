@@ -11,7 +11,7 @@ from codec.fabric import Fabric, SwitchNode
 from controller.entities import packet_in_limits
 from controller.entries import Entry
 from controller.events import control_limits, event_groups
-from controller.links import clone_sessions, keepalive_group
+from controller.links import clone_sessions, multicast_groups
 from controller.routes import entries_for
 
 
@@ -32,5 +32,5 @@ class Plan:
             sessions=tuple(clone_sessions(switch)),
             entries=tuple(entries_for(fabric, switch)),
             meters=(*packet_in_limits(), *control_limits(fabric, switch)),
-            groups=(*event_groups(fabric, switch), *keepalive_group(switch)),
+            groups=(*event_groups(fabric, switch), *multicast_groups(switch)),
         )

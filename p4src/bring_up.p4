@@ -44,6 +44,7 @@ control BringUp(in headers_t hdr, inout metadata_t meta) {
                 ticks_t heard = 0;
                 carrier_down.read(down, port);
                 last_heard.read(heard, port);
+                bool silent = meta.profile.silence != 0 && now - heard > (bit<32>)meta.profile.silence;
                 if (down == 0) {
                     meta.verdict = VERDICT_ANSWER;
                     if (own == 0) {
@@ -51,11 +52,14 @@ control BringUp(in headers_t hdr, inout metadata_t meta) {
                         meta.link_lost = 1; // it has had no peer yet
                     } else if (current == 0) {
                         meta.make = MAKE_LLR_INIT;
-                    } else if (meta.profile.silence != 0 && now - heard > (bit<32>)meta.profile.silence) {
+                        if (silent) {
+                            meta.link_lost = 1;
+                        }
+                    } else if (silent) {
                         silences.count(port);
                         meta.redraw = 1;
                         meta.link_lost = 1;
-                    } else if (meta.redraw == 0) { // stalls.p4 may want it brought up anew
+                    } else if (meta.redraw == 0) { // stalls.p4 and retry_watch.p4 may want it anew
                         meta.make = MAKE_CF_UPDATE;
                     }
                 }
@@ -136,7 +140,8 @@ control BringUp(in headers_t hdr, inout metadata_t meta) {
                 if (hdr.link_init.capabilities & CAPABILITY_CBFC != 0) {
                     lossless = hdr.link_init.lossless_vcs & meta.profile.lossless_vcs;
                 }
-                link_format.write(port, lossless ++ hdr.link_init.credit_size ++ hdr.link_init.packet_overhead);
+                link_format.write(
+                    port, 8w0 ++ lossless ++ hdr.link_init.credit_size ++ hdr.link_init.packet_overhead);
                 sender_credits_consumed.write(port, hdr.link_init.credits_in_use);
                 sender_credits_freed.write(port, 0);
                 sender_credit_limit.write(port, hdr.link_init.credit_limit);
@@ -144,6 +149,7 @@ control BringUp(in headers_t hdr, inout metadata_t meta) {
                 wrong_updates.write(port, 0);
                 last_session.write(port, current);
                 session.write(port, current);
+                meta.came_up = 1;
                 // The first CF_UPDATE goes out at once, after the echo that brings the peer up.
                 meta.verdict = VERDICT_ANSWER;
                 meta.clone_make = meta.make;

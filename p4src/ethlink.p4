@@ -15,10 +15,15 @@
 #include "ports.p4"
 #include "link_profiles.p4"
 #include "link_layer.p4"
+#include "acknowledgements.p4"
+#include "retry_receiver.p4"
 #include "senses.p4"
 #include "credit_updates.p4"
+#include "retry_watch.p4"
 #include "stalls.p4"
 #include "bring_up.p4"
+#include "retry_start.p4"
+#include "send_window.p4"
 #include "link_states.p4"
 #include "upkeep.p4"
 #include "arrivals.p4"
@@ -32,25 +37,37 @@
 #include "queue_share.p4"
 #include "held_return.p4"
 #include "events.p4"
+#include "numbering.p4"
 #include "releases.p4"
+#include "replies.p4"
 #include "drops.p4"
 #include "to_controller.p4"
 #include "probes.p4"
+#include "retry_probes.p4"
 #include "queue_exit.p4"
 #include "hold.p4"
+#include "delay_line.p4"
+#include "fault_delay.p4"
 #include "keepalive.p4"
 #include "control_frames.p4"
 #include "event_frames.p4"
 #include "link_stamp.p4"
+#include "retry_sender.p4"
+#include "link_fault.p4"
+#include "copies.p4"
 
 control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     Ports() ports;
     LinkProfiles() link_profiles;
     LinkLayer() link_layer;
+    Acknowledgements() acknowledgements;
+    RetryReceiver() retry_receiver;
     Senses() senses;
     CreditUpdates() credit_updates;
+    RetryWatch() retry_watch;
     Stalls() stalls;
     BringUp() bring_up;
+    RetryStart() retry_start;
     LinkStates() link_states;
     Upkeep() upkeep;
     Arrivals() arrivals;
@@ -64,9 +81,12 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
     QueueShare() queue_share;
     HeldReturn() held_return;
     Events() events;
+    Numbering() numbering;
     Releases() releases;
+    Replies() replies;
     Drops() drops;
     Probes() probes;
+    RetryProbes() retry_probes;
     ToController() to_controller;
 
     apply {
@@ -75,10 +95,14 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
         if (meta.held == 0) {
             link_layer.apply(hdr, meta, standard_metadata); // did the link deliver a frame to be believed?
             if (meta.mode != MODE_OPEN || hdr.notice.isValid()) {
+                acknowledgements.apply(hdr, meta);          // what has the peer got of what was sent?
+                retry_receiver.apply(hdr, meta);            // is it the frame that is next?
                 senses.apply(hdr, meta);                    // has time passed, has a carrier changed?
                 credit_updates.apply(hdr, meta);            // does the peer speak of credits?
+                retry_watch.apply(hdr, meta);               // has the link given up on a frame?
                 stalls.apply(hdr, meta);                    // does it free none, for too long?
                 bring_up.apply(hdr, meta);                  // or of the link itself?
+                retry_start.apply(hdr, meta);               // will it retry, now that it is up?
                 link_states.apply(hdr, meta);               // has it died, or come back?
                 upkeep.apply(hdr, meta);                    // what else does a keepalive do?
                 arrivals.apply(hdr, meta);                  // what does the frame take of the buffer?
@@ -95,7 +119,9 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
             held_return.apply(hdr, meta);                   // may it still go?
         }
         events.apply(hdr, meta);                            // who is to hear of it?
+        numbering.apply(meta);                              // which number has it on its link?
         releases.apply(meta);                               // what of the buffer is free again?
+        replies.apply(meta);                                // is an acknowledgement or a NACK due?
 
         if (meta.verdict == VERDICT_FORWARD) {
             standard_metadata.egress_spec = meta.egress_port;
@@ -107,10 +133,13 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
             standard_metadata.mcast_grp = KEEPALIVE_GROUP;
         } else if (meta.verdict == VERDICT_TELL) {
             standard_metadata.mcast_grp = meta.hearers;
+        } else if (meta.verdict == VERDICT_ACKS) {
+            standard_metadata.mcast_grp = RETRY_GROUP;
         } else {
             mark_to_drop(standard_metadata);
             drops.apply(meta);                                 // count why not
-            probes.apply(hdr, meta);                           // answer what is asked of this switch
+            probes.apply(hdr, meta);                           // answer what is asked of this switch: credits,
+            retry_probes.apply(hdr, meta);                     // retries
             to_controller.apply(hdr, meta, standard_metadata); // show it to the controller, if it is to see it
         }
     }
@@ -124,16 +153,28 @@ control EthlinkEgress(inout headers_t hdr, inout metadata_t meta, inout standard
     ControlFrames() control_frames;
     EventFrames() event_frames;
     LinkStamp() link_stamp;
+    RetrySender() retry_sender;
+    LinkFault() link_fault;
+    Copies() copies;
+    DelayLine() delay_line;
+    FaultDelay() fault_delay;
 
     apply {
         if (standard_metadata.egress_port == HOLD_PORT) {
             hold.apply(hdr, meta, standard_metadata); // one more round, or back to the ingress with credit
+        } else if (standard_metadata.egress_port == LINE_PORT || standard_metadata.egress_port == FAST_LINE_PORT) {
+            delay_line.apply(hdr, meta, standard_metadata); // one more round, or to its port once more
+        } else if (standard_metadata.egress_port == DELAY_PORT) {
+            fault_delay.apply(meta, standard_metadata);     // one more round, or to its port
         } else if (meta.make == MAKE_KEEPALIVE) {
             keepalive.apply(hdr, standard_metadata);  // back to the ingress as a notice for this port
         } else {
             queue_exit.apply(meta, standard_metadata);              // its place in the queue is free
             if (standard_metadata.instance_type == INGRESS_CLONE) {
                 meta.make = meta.clone_make;
+            }
+            if (standard_metadata.instance_type == EGRESS_CLONE && standard_metadata.egress_rid == PORT_REPLICA) {
+                meta.impaired = 1; // a frame that a link fault has made twice
             }
             if (meta.make == MAKE_EVENT) {
                 event_frames.apply(hdr, meta, standard_metadata);   // what this switch tells of its links
@@ -142,6 +183,9 @@ control EthlinkEgress(inout headers_t hdr, inout metadata_t meta, inout standard
             }
             if (standard_metadata.egress_port != CPU_PORT && hdr.link.isValid()) {
                 link_stamp.apply(hdr, meta, standard_metadata);     // the link header of the link that it leaves on
+                retry_sender.apply(hdr, meta, standard_metadata);   // a copy until it is acknowledged
+                link_fault.apply(hdr, meta, standard_metadata);     // what a bad link does to it
+                copies.apply(meta, standard_metadata);              // the clones that these ask for
             }
             if (standard_metadata.egress_spec != DROP_PORT) {
                 port_tx.count((bit<32>)standard_metadata.egress_port);

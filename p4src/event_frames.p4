@@ -38,8 +38,7 @@ control EventFrames(inout headers_t hdr, inout metadata_t meta, inout standard_m
         hdr.tma.setInvalid();
         hdr.credit_update.setInvalid();
         hdr.notice.setInvalid();
-        meta.renew_crc = CRC_OF_HEADERS;
-        truncate(EVENT_FRAME_BYTES);
+        meta.cut = EVENT_FRAME_BYTES;
         if (mode != MODE_OPEN) {
             sender_session.read(meta.session, port);
         }

@@ -22,13 +22,13 @@ from ptf_tests.base import (
     UPLINKS,
 )
 from ptf_tests.frames import forwarded, probe, with_crc
-from ptf_tests.links import ManagedTest, Peer, Profile, in_session
+from ptf_tests.links import KEEPALIVE_GROUP, ManagedTest, Peer, Profile, in_session
 
 PLANE: Final = 5
 SPINES: Final = {port: 0xF10 + port for port in UPLINKS}
 """Id of the switch on each uplink."""
-FABRIC_GROUP: Final = 2
-TENANT_GROUPS: Final = {1: 3, 2: 4}
+FABRIC_GROUP: Final = 3
+TENANT_GROUPS: Final = {1: 4, 2: 5}
 """Multicast group of the endpoint ports of each tenant."""
 DEFAULT: Final = Profile()
 EVENT_BYTES: Final = layouts.LINK.size + layouts.OEFH.size + layouts.EVENT.size
@@ -51,7 +51,7 @@ class EventTest(ManagedTest):
         for tenant, group in TENANT_GROUPS.items():
             self._hear(group, [port for port, owner in ENDPOINTS.items() if owner == tenant])
         self._hear(FABRIC_GROUP, UPLINKS)
-        self._set_group()
+        self._set_group(KEEPALIVE_GROUP, self.keepalive_ports())
         self.addCleanup(self._forget_events)
         self.sequence = 0
 

@@ -258,6 +258,25 @@ class QuickRestart(EventTest):
         self.expect_nothing_on([1, 3, 4, *UPLINKS])
 
 
+class SilentWhileComingUp(EventTest):
+    """A link that is being brought up anew, and whose peer then says nothing any more, is dead as well."""
+
+    def runTest(self) -> None:
+        (peer,) = self.links(2, profile=Profile(silence=30))
+        for _ in range(3):
+            peer.send(peer.update(Kind.CF_UPDATE, one_lane(0, 7)))
+        peer.expect_init(peer_epoch=peer.epoch)
+        for _ in range(3):
+            self.keepalive()
+            peer.expect_init(peer_epoch=peer.epoch)
+        self.expect_nothing_on([1, 3])
+        self.keepalive()
+        self.expect_told([1, 3], DOWN, 2)
+        peer.expect_init(peer_epoch=peer.epoch)
+        peer.bring_up()
+        self.expect_told([1, 3], UP, 2)
+
+
 class ManagedListener(EventTest):
     """On a managed link an EVENT travels in the session, needs no credit and takes none."""
 

@@ -25,11 +25,11 @@ def test_the_endpoint_ports_of_a_tenant_hear_of_each_other() -> None:
     gpus = tuple(dataclasses.replace(gpu, tenant=7 if gpu.id in (2, 4) else 1) for gpu in fabric.gpus)
     fabric = dataclasses.replace(fabric, gpus=gpus, tenants={1: "default", 7: "other"})
     switch = fabric.switches[1]
-    assert groups_of(fabric, switch.name) == {3: [(1, 1), (3, 3)], 4: [(2, 2), (4, 4)]}
+    assert groups_of(fabric, switch.name) == {4: [(1, 1), (3, 3)], 5: [(2, 2), (4, 4)]}
     entries = event_entries(fabric, switch)
     said = {"source": switch.id, "plane": 1}
-    assert entry("link_events", {"port": 3}, "tell_of_link", **said, subject=3, group=3) in entries
-    assert entry("link_events", {"port": 4}, "tell_of_link", **said, subject=4, group=4) in entries
+    assert entry("link_events", {"port": 3}, "tell_of_link", **said, subject=3, group=4) in entries
+    assert entry("link_events", {"port": 4}, "tell_of_link", **said, subject=4, group=5) in entries
     assert entry("event_listener", {"egress_port": 4}, "address_to", dst=4, link_mode=1) in entries
 
 
@@ -37,9 +37,9 @@ def test_leaves_hear_of_each_other_from_the_spines_and_spines_of_nobody() -> Non
     fabric = fabric_of("leafspine,gpus=4,leaves=2,spines=3")
     spine, leaf, other = (fabric.switch(name) for name in ("spine1", "leaf1", "leaf2"))
     (port,) = spine.port_to("leaf2")
-    assert sorted(groups_of(fabric, "spine1")) == [2]
+    assert sorted(groups_of(fabric, "spine1")) == [3]
     assert entry(
-        "link_events", {"port": port.port}, "tell_of_link", source=spine.id, plane=0, subject=other.id, group=2
+        "link_events", {"port": port.port}, "tell_of_link", source=spine.id, plane=0, subject=other.id, group=3
     ) in event_entries(fabric, spine)
     assert entry(
         "event_listener", {"egress_port": port.port}, "address_to", dst=other.id, link_mode=0
@@ -74,5 +74,5 @@ def test_control_limits_leave_room_for_what_is_owed() -> None:
 def test_the_plan_ends_with_the_keepalive() -> None:
     fabric = fabric_of("planes,3,1")
     plan = Plan.of(fabric, fabric.switches[0])
-    assert [group.multicast_group_id for group in plan.groups] == [3, 1]
+    assert [group.multicast_group_id for group in plan.groups] == [4, 1]
     assert {meter.meter_id for meter in plan.meters} == {"packet_in_rate", "control_rate_limit"}
