@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from p4switch.dataplane.errors import BY_STATUS, DataPlaneError, EntryMissing, InvalidArgument, WrongState
 from p4switch.dataplane.native import drop_reasons, ffi, join, open_library, split, word_count
-from p4switch.dataplane.program import EXACT, Cells, Program, Table
+from p4switch.dataplane.program import EXACT, Cells, Program, Snapshot, Table
 from p4switch.dataplane.types import (
     DELETE,
     INSERT,
@@ -281,8 +281,8 @@ class DataPlane:
         }
         return BY_STATUS.get(status, DataPlaneError)(messages.get(status, message))
 
-    def table_records(self, table_id: int) -> list[EntryRecord]:
-        """All entries with their counters, in the order of their insertion."""
+    def table_snapshot(self, table_id: int) -> Snapshot:
+        """All entries with their counters, as they are now."""
         table = self._table(self._loaded(), table_id)
         stride = self._check(self._lib.sw_table_stride(self._switch, table.index))
         room = 1024
@@ -294,8 +294,11 @@ class DataPlane:
             room = n + n // 8 + 16
         words = array("Q")
         words.frombytes(self._ffi.buffer(out, n * stride * 8)[:])
-        rows = sorted((words[i * stride : (i + 1) * stride] for i in range(n)), key=lambda row: row[0])
-        return [table.decode(table_id, row) for row in rows]
+        return Snapshot(table, table_id, words, stride)
+
+    def table_records(self, table_id: int) -> list[EntryRecord]:
+        """All entries with their counters, in the order of their insertion."""
+        return list(self.table_snapshot(table_id))
 
     def table_entries(self, table_id: int) -> list[TableEntry]:
         """All entries, in the order of their insertion."""
