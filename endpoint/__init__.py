@@ -19,6 +19,7 @@ from endpoint.errors import (
     TmaTimeout,
 )
 from endpoint.gpu import Gpu, Semantics
+from endpoint.impairments import Impairment
 from endpoint.memory import Region
 from endpoint.options import EndpointOptions
 from endpoint.tma.notifications import Notification
@@ -37,6 +38,7 @@ __all__ = [
     "EndpointOptions",
     "FenceTimeout",
     "Gpu",
+    "Impairment",
     "LsuTimeout",
     "Misaligned",
     "Notification",

@@ -14,6 +14,9 @@ from typing import Final, NamedTuple
 from codec.layouts import LINK
 from endpoint.cyclic import after, distance, steps
 
+_REPLAYS_PER_TIMER: Final = 5
+"""A peer that asks again for what a replay has just sent is answered after this part of the replay timer: it may have
+asked before it came. Else each of a burst of NACKs would cost a replay, whose duplicates may cost the next ones."""
 ACK_FRAMES: Final = 16
 """An acknowledgement leaves after so many accepted frames at the latest."""
 
@@ -81,7 +84,7 @@ class LlrSender:
 
     __slots__ = (
         "_again", "_bytes_max", "_counters", "_frames_max", "_kept", "_replay_count_max", "_replay_timer_s",
-        "acknowledged", "bytes", "deadline", "fruitless", "next", "state",
+        "_replayed_at", "acknowledged", "bytes", "deadline", "fruitless", "next", "state",
     )  # fmt: skip
 
     def __init__(
@@ -102,6 +105,8 @@ class LlrSender:
         self._kept: deque[Kept] = deque()
         self._again = 0
         """How many of the kept frames the replay under way has sent."""
+        self._replayed_at = -math.inf
+        """When the last replay began."""
         self.state = TransmitState.ADVANCE
         self.next = first
         """Sequence of the next new frame."""
@@ -162,8 +167,16 @@ class LlrSender:
             self._end_replay(now)
         return count
 
-    def replay(self) -> None:
-        """Send everything again that is kept: the peer has asked for it. Gives up instead if that is of no use."""
+    def asked(self, now: float) -> None:
+        """Take note that the peer asks for what is not acknowledged: begin a replay, now or soon."""
+        soonest = self._replayed_at + self._replay_timer_s / _REPLAYS_PER_TIMER
+        if not self.fruitless or now >= soonest:
+            self.replay(now)
+        elif self.state is TransmitState.ADVANCE:
+            self.deadline = min(self.deadline, soonest)
+
+    def replay(self, now: float) -> None:
+        """Send everything again that is kept. Gives up instead if that is of no use."""
         if not self._kept:
             return
         if self.fruitless >= self._replay_count_max:
@@ -173,12 +186,13 @@ class LlrSender:
         self._counters["llr_tx_replay"] += 1
         self.state = TransmitState.REPLAY
         self.deadline = math.inf
+        self._replayed_at = now
         self._again = 0
 
     def expire(self, now: float) -> None:
         """Begin a replay if the timer has run out."""
         if now >= self.deadline:
-            self.replay()
+            self.replay(now)
 
     def take_again(self, now: float) -> tuple[int, Kept] | None:
         """Return the next frame of the replay with its sequence, to be sent now; None when there is none."""
@@ -218,7 +232,7 @@ class LlrReceiver:
     """
 
     __slots__ = (
-        "_ack_delay_s", "_counters", "_last", "_nack_due", "_nack_repeat_s", "_replayed", "_unacknowledged",
+        "_ack_delay_s", "_behind", "_counters", "_last", "_nack_due", "_nack_repeat_s", "_replayed", "_unacknowledged",
         "deadline", "expected", "state",
     )  # fmt: skip
 
@@ -232,6 +246,8 @@ class LlrReceiver:
         self._last = after(first, -1)
         self._replayed = False
         """The last numbered frame, `_last`, was a replayed one."""
+        self._behind = False
+        """The last numbered frame was a duplicate."""
         self._unacknowledged = 0
         self._nack_due = False
         self.deadline = math.inf
@@ -246,6 +262,7 @@ class LlrReceiver:
         self._last = sequence
         self._replayed = replayed
         ahead = distance(self.expected, sequence)
+        self._behind = ahead < 0
         if ahead > 0:
             self._missed("llr_rx_missing_seq")
             return Arrival.REFUSED
@@ -266,9 +283,13 @@ class LlrReceiver:
         return Arrival.POISONED if poisoned else Arrival.NEXT
 
     def take_bad(self) -> None:
-        """Take a frame with a bad CRC: nothing in it is believed, but it may have been the expected one."""
+        """Take a frame with a bad CRC: nothing in it is believed, but it may have been the expected one.
+
+        While the sender replays what has come already it hardly was, and if so the next frame shows it.
+        """
         self._counters["llr_rx_bad"] += 1
-        self._missed("llr_rx_expected_seq_bad")
+        if not self._behind:
+            self._missed("llr_rx_expected_seq_bad")
 
     def due(self, now: float) -> Due:
         """Return what has to be sent now; that it leaves is said by `told` or `asked`."""

@@ -301,7 +301,7 @@ class ManagedLink:
         if kind == Kind.LLR_NACK:
             self._counters["llr_rx_nack_ctl_os"] += 1
             if heard >= 0:
-                retry.sender.replay()
+                retry.sender.asked(now)
         elif kind == Kind.LLR_ACK:
             self._counters["llr_rx_ack_ctl_os"] += 1
         if heard > 0 or kind == Kind.LLR_NACK:
