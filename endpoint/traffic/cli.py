@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _options(given: argparse.Namespace, parameters: Parameters) -> EndpointOptions:
-    options = EndpointOptions(window=parameters.window, timeout_s=given.timeout)
+    options = EndpointOptions(window=parameters.window, timeout_s=given.timeout, unreachable_s=given.timeout)
     if given.rto is not None:
         options = dataclasses.replace(
             options, first_rto_s=given.rto, min_rto_s=given.rto, lossless_rto_s=given.rto,

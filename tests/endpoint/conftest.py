@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -33,6 +34,16 @@ def add_cable(a: str, b: str) -> None:
         subprocess.run(["ethtool", "-K", iface, "tx", "off", "gso", "off", "tso", "off", "gro", "off"], check=True,
                        stdout=subprocess.DEVNULL)  # fmt: skip
         ip(f"link set {iface} up")
+
+
+def settle(condition: Callable[[], bool], seconds: float = 2.0) -> bool:
+    """Wait for a condition; tell whether it came."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.005)
+    return True
 
 
 class Wire:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from codec.constants import Kind, Next
 from codec.frames import frame, oefh
 from endpoint import ConfigurationError, EndpointOptions, Gpu, Impairment
 from endpoint.impairments import ImpairedPort
-from tests.endpoint.conftest import Wire
+from tests.endpoint.conftest import Wire, settle
 
 Maker = Callable[..., Gpu]
 Open = Callable[..., ImpairedPort]
@@ -63,7 +64,10 @@ def test_wrong_text(text: str, message: str) -> None:
 
 @pytest.fixture
 def port(cable: tuple[str, str]) -> Iterator[Open]:
-    """Return a maker of an impaired port on one end of the cable."""
+    """Return a maker of an impaired port on one end of the cable, which carries frames by then."""
+    for iface in cable:
+        state = ["ip", "-br", "link", "show", "dev", iface, "up"]
+        assert settle(lambda state=state: " UP " in subprocess.check_output(state, text=True))  # type: ignore[misc]
     made: list[ImpairedPort] = []
 
     def make(*impairments: str) -> ImpairedPort:

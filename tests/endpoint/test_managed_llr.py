@@ -363,11 +363,11 @@ class RetriedCable(RuleBasedStateMachine):
 
     @rule(side=st.integers(0, 1), index=st.integers(0, 40))
     def repeat(self, side: int, index: int) -> None:
-        self.at(side, index, lambda frames, at: frames.insert(0, frames[at]))
+        self.at(side, index, lambda frames, at: frames.insert(0, frames[at]), in_order=(Kind.CF_UPDATE,))
 
     @rule(side=st.integers(0, 1), index=st.integers(0, 40))
     def delay(self, side: int, index: int) -> None:
-        self.at(side, index, lambda frames, at: frames.append(frames.pop(at)))
+        self.at(side, index, lambda frames, at: frames.append(frames.pop(at)), in_order=(Kind.CF_UPDATE,))
 
     @rule(side=st.integers(0, 1), index=st.integers(0, 40), bit=st.integers(64, 500))
     def corrupt(self, side: int, index: int, bit: int) -> None:
@@ -382,10 +382,15 @@ class RetriedCable(RuleBasedStateMachine):
     def time(self, microseconds: int) -> None:
         self.pair.advance(microseconds / 1e6)
 
-    def at(self, side: int, index: int, change: Callable[[list[bytes], int], object]) -> None:
-        """Change the list of frames under way from a side, at an index, if there are any."""
+    def at(
+        self, side: int, index: int, change: Callable[[list[bytes], int], object], in_order: tuple[Kind, ...] = ()
+    ) -> None:
+        """Change the list of frames under way from a side, at an index, if there are any.
+
+        Credits have rules of their own for updates that come out of order; what is `in_order` stays so.
+        """
         wire = self.pair.wires[side]
-        if wire.frames:
+        if wire.frames and wire.frames[index % len(wire.frames)][0] >> 4 not in in_order:
             frames = list(wire.frames)
             change(frames, index % len(frames))
             wire.frames.clear()
