@@ -77,9 +77,10 @@ class LlrSender:
     `frames_max` and `bytes_max` (link headers included) bound what is kept. When the peer asks for it, or nothing
     was acknowledged for `replay_timer_s` seconds, everything that is kept goes out again in order, and nothing new
     before; after `replay_count_max` such replays in a row without any acknowledgement the sender gives up (FLUSH) and
-    forgets what it kept. `first` is the first sequence. `counters` gains `llr_tx_ok` (numbered frames sent, each time),
-    `llr_tx_replay` (replays begun), `llr_flushes`, `llr_tx_discard` (frames given up) and
-    `llr_rx_ack_nack_seq_error` (acknowledgements of what was never sent).
+    forgets what it kept. `first` is the first sequence. `counters` gains `llr_tx_ok` (numbered frames sent for the first time),
+    `llr_tx_replayed` (sent again), `llr_tx_replay` (replays begun), `llr_replay_timeouts` (of which by the timer),
+    `llr_flushes`, `llr_tx_discard` (frames given up) and `llr_rx_ack_nack_seq_error` (acknowledgements of what was
+    never sent).
     """
 
     __slots__ = (
@@ -192,6 +193,7 @@ class LlrSender:
     def expire(self, now: float) -> None:
         """Begin a replay if the timer has run out."""
         if now >= self.deadline:
+            self._counters["llr_replay_timeouts"] += 1
             self.replay(now)
 
     def take_again(self, now: float) -> tuple[int, Kept] | None:
@@ -201,7 +203,7 @@ class LlrSender:
         kept = self._kept[self._again]
         self._again += 1
         sequence = after(self.acknowledged, self._again)
-        self._counters["llr_tx_ok"] += 1
+        self._counters["llr_tx_replayed"] += 1
         self._end_replay(now)
         return sequence, kept
 
@@ -228,7 +230,7 @@ class LlrReceiver:
     not heard of it. A missing frame is asked for once, then every `nack_repeat_s` seconds; sooner only where a
     duplicate or the start of a replay has shown that the sender is at it, and yet the expected frame is missing.
     `counters` gains `llr_rx_ok`, `llr_rx_poisoned`, `llr_rx_bad`, `llr_rx_missing_seq` (gaps), `llr_rx_duplicate_seq`,
-    `llr_rx_replay` (replays noticed) and `llr_rx_expected_seq_{good,poisoned,bad}`.
+    `llr_out_of_sequence` (frames dropped after a gap), `llr_rx_replay` (replays noticed) and `llr_rx_expected_seq_{good,poisoned,bad}`.
     """
 
     __slots__ = (
@@ -264,6 +266,7 @@ class LlrReceiver:
         ahead = distance(self.expected, sequence)
         self._behind = ahead < 0
         if ahead > 0:
+            self._counters["llr_out_of_sequence"] += 1
             self._missed("llr_rx_missing_seq")
             return Arrival.REFUSED
         if ahead < 0:

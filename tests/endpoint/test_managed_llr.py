@@ -121,7 +121,8 @@ def test_a_lost_frame_is_sent_again_and_nothing_arrives_twice_or_out_of_order() 
     assert numbers(pair.received[1]) == list(range(10))
     assert pair.counters[1]["llr_tx_nack_ctl_os"] == pair.counters[0]["llr_rx_nack_ctl_os"] == 1
     assert pair.counters[0]["llr_tx_replay"] == pair.counters[1]["llr_rx_replay"] == 1
-    assert pair.counters[0]["llr_tx_ok"] == 10 + 7
+    assert (pair.counters[0]["llr_tx_ok"], pair.counters[0]["llr_tx_replayed"]) == (10, 7)
+    assert pair.counters[1]["llr_out_of_sequence"] == 6
     assert pair.links[0].senders[0].consumed == pair.links[1].receivers[0].consumed == 10  # credits count once
 
 
@@ -277,8 +278,9 @@ def test_stays_in_flush_where_the_profile_says_so(action: str) -> None:
     assert not link.is_up  # another plane is better
     pair.links[0].send(packet(6))
     pair.pump()
-    expected = {"discard": ([], 0, 7), "block": ([], 3, 4), "best_effort": ([6], 0, 4)}[action]
-    assert (numbers(pair.received[1]), link.held, pair.counters[0]["llr_tx_discard"]) == expected
+    expected = {"discard": ([], 0, 3), "block": ([], 3, 0), "best_effort": ([6], 0, 0)}[action]
+    assert (numbers(pair.received[1]), link.held, pair.counters[0]["llr_flushed"]) == expected
+    assert pair.counters[0]["llr_tx_discard"] == 4
     pair.advance(0.01)
     pair.pump()
     link._restart()
