@@ -14,9 +14,11 @@ from typing import Final, NamedTuple
 from codec.layouts import LINK
 from endpoint.cyclic import after, distance, steps
 
-_REPLAYS_PER_TIMER: Final = 5
-"""A peer that asks again for what a replay has just sent is answered after this part of the replay timer: it may have
-asked before it came. Else each of a burst of NACKs would cost a replay, whose duplicates may cost the next ones."""
+_PAUSE_S: Final = 0.001
+_PAUSES_PER_TIMER: Final = 5
+"""A peer that asks again for what a replay has just sent is answered after `_PAUSE_S`, or this part of the replay timer
+where that is shorter: it may have asked before it came. Else each of a burst of NACKs would cost a replay, whose
+duplicates may cost the next ones."""
 ACK_FRAMES: Final = 16
 """An acknowledgement leaves after so many accepted frames at the latest."""
 
@@ -77,10 +79,10 @@ class LlrSender:
     `frames_max` and `bytes_max` (link headers included) bound what is kept. When the peer asks for it, or nothing
     was acknowledged for `replay_timer_s` seconds, everything that is kept goes out again in order, and nothing new
     before; after `replay_count_max` such replays in a row without any acknowledgement the sender gives up (FLUSH) and
-    forgets what it kept. `first` is the first sequence. `counters` gains `llr_tx_ok` (numbered frames sent for the first time),
-    `llr_tx_replayed` (sent again), `llr_tx_replay` (replays begun), `llr_replay_timeouts` (of which by the timer),
-    `llr_flushes`, `llr_tx_discard` (frames given up) and `llr_rx_ack_nack_seq_error` (acknowledgements of what was
-    never sent).
+    forgets what it kept. `first` is the first sequence. `counters` gains `llr_tx_ok` (numbered frames sent for the
+    first time), `llr_tx_replayed` (sent again), `llr_tx_replay` (replays begun), `llr_replay_timeouts` (of which by the
+    timer), `llr_flushes`, `llr_tx_discard` (frames given up) and `llr_rx_ack_nack_seq_error` (acknowledgements of what
+    was never sent).
     """
 
     __slots__ = (
@@ -170,7 +172,7 @@ class LlrSender:
 
     def asked(self, now: float) -> None:
         """Take note that the peer asks for what is not acknowledged: begin a replay, now or soon."""
-        soonest = self._replayed_at + self._replay_timer_s / _REPLAYS_PER_TIMER
+        soonest = self._replayed_at + min(_PAUSE_S, self._replay_timer_s / _PAUSES_PER_TIMER)
         if not self.fruitless or now >= soonest:
             self.replay(now)
         elif self.state is TransmitState.ADVANCE:
@@ -230,7 +232,8 @@ class LlrReceiver:
     not heard of it. A missing frame is asked for once, then every `nack_repeat_s` seconds; sooner only where a
     duplicate or the start of a replay has shown that the sender is at it, and yet the expected frame is missing.
     `counters` gains `llr_rx_ok`, `llr_rx_poisoned`, `llr_rx_bad`, `llr_rx_missing_seq` (gaps), `llr_rx_duplicate_seq`,
-    `llr_out_of_sequence` (frames dropped after a gap), `llr_rx_replay` (replays noticed) and `llr_rx_expected_seq_{good,poisoned,bad}`.
+    `llr_out_of_sequence` (frames dropped after a gap), `llr_rx_replay` (replays noticed) and
+    `llr_rx_expected_seq_{good,poisoned,bad}`.
     """
 
     __slots__ = (
