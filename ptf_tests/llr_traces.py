@@ -172,7 +172,7 @@ def generate(seed: int, length: int = 120, window: int = 8, first: int = 0) -> T
     """Return a trace of random steps, the same for the same seed.
 
     The peer behaves as one does behind a bad cable: its frames are lost, doubled, damaged, overtaken and replayed, its
-    acknowledgements late, old, and now and then of what was never sent.
+    acknowledgements late, old, and now and then of what was never sent. In the end everything is acknowledged.
     """
     rng = random.Random(seed)
     end = End(window, first)
@@ -220,6 +220,10 @@ def generate(seed: int, length: int = 120, window: int = 8, first: int = 0) -> T
             step = Step(ACK if rng.random() < 0.6 else NACK, seq=seq)
         else:
             step = Step(KEEPALIVE)
+        end.take(step)
+        steps.append(step)
+    while end.out:  # so that nothing is left to the trace that is played next
+        step = Step(ACK, seq=(end.oldest + len(end.out) - 1) % SEQS)
         end.take(step)
         steps.append(step)
     return Trace(tuple(steps), window, first)
