@@ -65,6 +65,8 @@ class Semantics(StrEnum):
 BARRIER_KEY: Final = MAX_KEY
 """Key of the region that barriers use; not for others."""
 DEFAULT_KEY: Final = 1
+MAX_PLANE: Final = 0xFF
+"""What an event can say."""
 
 _LOAD: Final = int(LsuOpcode.LOAD)
 _STORE: Final = int(LsuOpcode.STORE)
@@ -94,6 +96,8 @@ class Gpu:
             raise ConfigurationError(f"GPU id {gpu_id} is out of range, 0 to {MAX_GPU_ID}")
         if not 0 <= incarnation <= MAX_INCARNATION:
             raise ConfigurationError(f"incarnation {incarnation} is out of range, 0 to {MAX_INCARNATION}")
+        if not all(0 <= plane <= MAX_PLANE for plane in ports):
+            raise ConfigurationError(f"planes {sorted(ports)} are out of range, 0 to {MAX_PLANE}")
         if not ports:
             raise ConfigurationError(f"GPU {gpu_id} needs at least one port")
         self.id = gpu_id
@@ -153,6 +157,7 @@ class Gpu:
                 notifications,
             )  # fmt: skip
             self._failover.add_user(initiator)
+            self._failover.add_user(self._tma.source)
             self._engine.start(initiator, self._tma)
             undo.pop_all()
 

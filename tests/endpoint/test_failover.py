@@ -126,6 +126,39 @@ class Adds(threading.Thread):
             assert region_of[dst].view(np.uint64)[self.gpu.id] == len(before)
 
 
+class Bulk(threading.Thread):
+    """Writes and reads back long messages without a pause, each compared."""
+
+    def __init__(self, gpu: Gpu, dst: int, size: int = 1 << 16) -> None:
+        super().__init__(daemon=True)
+        self.gpu, self.dst, self.size = gpu, dst, size
+        self.stopped = threading.Event()
+        self.done = 0
+        self.longest_s = 0.0
+        self.error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        chooser = np.random.default_rng(self.gpu.id)
+        try:
+            while not self.stopped.is_set():
+                data = chooser.integers(0, 256, self.size, np.uint8).tobytes()
+                start = time.monotonic()
+                self.gpu.write(self.dst, 0, data)
+                assert self.gpu.read(self.dst, 0, self.size) == data
+                self.longest_s = max(self.longest_s, time.monotonic() - start)
+                self.done += 1
+        except BaseException as error:
+            self.error = error
+
+    def end(self) -> None:
+        self.stopped.set()
+        self.join(40)
+        assert not self.is_alive()
+        if self.error is not None:
+            raise self.error
+
+
 # --------------------------------------------------------------------------------------------------- a peer's cable
 
 
@@ -173,6 +206,57 @@ def test_own_cut_cable_moves_everything_at_once(fabric: Fabric) -> None:
     assert adds.longest_s < 5
     assert "resent_requests" not in a.counters()
     assert [what for what in whats(a) if what[0] == "own link down"] == [("own link down", 0, None)] * 5
+
+
+@pytest.mark.parametrize("end", ["s1g2", "s1g1"], ids=["the target's cable", "the source's cable"])
+def test_blocks_move_too(fabric: Fabric, end: str) -> None:
+    """Messages of RDMA: what was on the cut cable is sent, or asked for, on the other plane without a time-out."""
+    a, b, _ = whole(fabric, SLOW_RTO)
+    b.register(1 << 16)
+    bulk = Bulk(a, 2)
+    assert settle(lambda: bulk.done > 2, 10)
+    before = a.counters().get("moved_requests", 0)
+    for _ in range(8):
+        done = bulk.done
+        ip(f"link set {end} down")
+        assert settle(lambda: planes_to(a, 2) == (0,), 5)
+        assert settle(lambda done=done: bulk.done > done + 1, 10)  # type: ignore[misc]
+        ip(f"link set {end} up")
+        assert settle(lambda: planes_to(a, 2) == PLANES, 5)
+    bulk.end()
+    assert bulk.longest_s < 5
+    assert a.counters()["moved_requests"] > before
+    assert "timed_out_messages" not in a.counters()
+
+
+def test_messages_wait_for_a_plane_and_fail_in_bounded_time(fabric: Fabric) -> None:
+    a, b, c = whole(fabric, replace(SLOW_RTO, unreachable_s=1.0))
+    for gpu in (b, c):
+        gpu.register(1 << 16)
+    bulk, other = Bulk(a, 2), Bulk(a, 3)
+    assert settle(lambda: bulk.done > 2, 10)
+    for plane in PLANES:
+        ip(f"link set s{plane}g2 down")
+    assert settle(lambda: planes_to(a, 2) == (), 5)
+    ip("link set s0g2 up")
+    done = bulk.done
+    assert settle(lambda: bulk.done > done + 1, 10), "what waited went on"
+    assert bulk.error is None
+    ip("link set s0g2 down")
+    bulk.join(10)
+    assert isinstance(bulk.error, Unreachable), bulk.error
+    assert "plane 0: closed by switch 0xf01 for 1." in str(bulk.error)
+    start = time.monotonic()
+    for _ in range(20):
+        with pytest.raises(Unreachable):
+            a.write(2, 0, bytes(1 << 16))
+    assert time.monotonic() - start < 5, "what comes later fails at once"
+    other.end()
+    assert other.longest_s < 5
+    assert a.counters()["unreachable_messages"] == 21
+    ip("link set s1g2 up")
+    assert settle(lambda: planes_to(a, 2) == (1,), 5)
+    a.write(2, 0, bytes(1 << 16))
 
 
 def test_silence_of_the_own_link(fabric: Fabric) -> None:
