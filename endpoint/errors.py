@@ -109,6 +109,22 @@ class BarrierTimeout(EndpointError, TimeoutError):
     """Not all GPUs came to the barrier in time."""
 
 
+class CollectiveError(EndpointError):
+    """A collective failed. The GPUs are out of step, and no later one works: end the program."""
+
+
+class CollectiveTimeout(CollectiveError, TimeoutError):
+    """A collective stood still for too long; `missing` are the GPUs that it waits for."""
+
+    def __init__(self, message: str, missing: tuple[int, ...]) -> None:
+        super().__init__(message)
+        self.missing = missing
+
+
+class CollectiveMismatch(CollectiveError):
+    """The GPUs of a group do not call the same thing."""
+
+
 REFUSALS: Final[Mapping[int, type[AccessRefused]]] = {
     LsuStatus.OUT_OF_RANGE: OutOfRange,
     LsuStatus.MISALIGNED: Misaligned,

@@ -30,6 +30,8 @@ from codec.fabric import MAX_INCARNATION
 from codec.profile import LinkProfile
 from endpoint.barrier import REGION_BYTES, Barrier
 from endpoint.carrier import Carriers
+from endpoint.collectives.group import Group
+from endpoint.collectives.mailbox import Mailboxes, scratch_bytes
 from endpoint.congestion import block_cost, lossless_rto_s
 from endpoint.engine import Engine, Operation
 from endpoint.environment import place_from_environment
@@ -39,7 +41,7 @@ from endpoint.failover import Failover
 from endpoint.initiator import Initiator
 from endpoint.link import LinkLayer, OpenLink
 from endpoint.managed_link import ManagedLink
-from endpoint.memory import MAX_KEY, Memory, Region
+from endpoint.memory import BARRIER_KEY, FIRST_RESERVED_KEY, MAX_KEY, SCRATCH_KEY, Memory, Region
 from endpoint.options import EndpointOptions
 from endpoint.paths import Paths
 from endpoint.port import Port
@@ -62,8 +64,6 @@ class Semantics(StrEnum):
     RDMA = "rdma"
 
 
-BARRIER_KEY: Final = MAX_KEY
-"""Key of the region that barriers use; not for others."""
 DEFAULT_KEY: Final = 1
 MAX_PLANE: Final = 0xFF
 """What an event can say."""
@@ -139,6 +139,9 @@ class Gpu:
                 ).result(),
                 self._engine.wait_written,
             )
+            scratch = self._memory.register(scratch_bytes(len(self._ranks)), SCRATCH_KEY)
+            self._mailboxes = Mailboxes(self, scratch, gpu_id, self._ranks)
+            self._groups: dict[tuple[int, ...], Group] = {}
             paths = Paths(gpu_id, ports, options.ordered, reachability)
             # Only links with credits tell of congestion, and only for their sake does it limit what is in flight.
             ecn = int(Ecn.CAPABLE_0 if managed else Ecn.NOT_CAPABLE)
@@ -183,8 +186,11 @@ class Gpu:
         `source` is an array (its own memory is used) or a size in bytes of fresh zeros. Raises ValueError when it
         cannot be shared or the key is in use.
         """
-        if key == BARRIER_KEY:
-            raise ValueError(f"key {key:#x} is reserved for barriers; choose one from 0 to {BARRIER_KEY - 1:#x}")
+        if FIRST_RESERVED_KEY <= key <= MAX_KEY:
+            raise ValueError(
+                f"key {key:#x} is reserved for barriers and collectives; choose one from 0 to "
+                f"{FIRST_RESERVED_KEY - 1:#x}"
+            )
         return self._memory.register(source, key, base)
 
     def unregister(self, region: Region) -> None:
@@ -444,6 +450,22 @@ class Gpu:
     def ranks(self) -> Sequence[int]:
         """The ids of the group, this GPU's included, ascending."""
         return self._ranks
+
+    def group(self, ids: Iterable[int] | None = None) -> Group:
+        """Return the group of some GPUs of the tenant, this one among them (None: of all), for collectives.
+
+        The same ids make the same group, in any order. Raises ValueError for ids that are no such group.
+        """
+        members = self._ranks if ids is None else tuple(sorted(ids))
+        if strangers := sorted(set(members) - set(self._ranks)):
+            raise ValueError(
+                f"GPU {strangers[0]} is not of this tenant; its GPUs are {', '.join(map(str, self._ranks))}"
+            )
+        if len(set(members)) < len(members) or self.id not in members:
+            raise ValueError(f"a group names each of its GPUs once, and GPU {self.id} among them, not {list(members)}")
+        if members not in self._groups:
+            self._groups[members] = Group(self._mailboxes, self.id, members)
+        return self._groups[members]
 
     def barrier(self, timeout_s: float = 60.0) -> None:
         """Wait until every GPU of the group has come here as often as this one.

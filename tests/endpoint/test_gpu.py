@@ -163,7 +163,8 @@ def test_regions_are_checked(pair: tuple[Gpu, Gpu]) -> None:
     frozen.flags.writeable = False
     for source, key, message in (
         (8, 1, "key 0x1 is in use by Region"),
-        (8, 0xFFFF, "key 0xffff is reserved for barriers"),
+        (8, 0xFFFF, "key 0xffff is reserved for barriers and collectives; choose one from 0 to 0xfffd"),
+        (8, 0xFFFE, "key 0xfffe is reserved"),
         (8, -1, "key -1 is out of range"),
         (0, 2, "at least one byte"),
         (np.zeros((4, 4))[:, 1], 2, "must be contiguous"),
