@@ -122,10 +122,13 @@ class Gpu:
                 for plane, port in self._ports.items()
             }
             target = Target(gpu_id, self._memory, self._counters)
-            reachability = Reachability(ports, time.monotonic(), down=managed)
-            self._failover = Failover(gpu_id, self._links, reachability, self._counters)
             self._carriers = Carriers()
             undo.callback(self._carriers.close)
+            for plane, port in self._ports.items():
+                self._links[plane].carrier(self._carriers.is_up(port.iface))
+            down = [plane for plane, link in self._links.items() if not link.is_up]
+            reachability = Reachability(ports, time.monotonic(), down)
+            self._failover = Failover(gpu_id, self._links, reachability, self._counters)
             self._engine = Engine(
                 gpu_id, self._ports, self._links, target, self._failover, self._carriers, self._counters,
                 options.service_s,
