@@ -138,7 +138,7 @@ class Gpu:
                 self._ranks,
                 self._memory.register(REGION_BYTES, BARRIER_KEY),
                 lambda dst, address, timeout_s: self._atomic(
-                    LsuOpcode.ATOMIC_ADD, dst, address, BARRIER_KEY, (1,), timeout_s, patient=True
+                    LsuOpcode.ATOMIC_ADD, dst, address, BARRIER_KEY, (1,), timeout_s
                 ).result(),
                 self._engine.wait_written,
             )
@@ -307,7 +307,8 @@ class Gpu:
         """Write a message at `address` of another GPU by RDMA; when it returns, all its bytes are there.
 
         `data` is bytes or an array, of any size. With `notify` the target's program is told (`wait_notification`).
-        `timeout_s` is how long it may make no progress, in seconds (the option by default). Raises AccessRefused
+        `timeout_s` is how long it may make no progress, in seconds (the option by default); given, also how long it
+        waits where no plane leads to `dst`, rather than `unreachable_s`. Raises Unreachable, AccessRefused
         (OutOfRange, BadKey, ...) or TmaTimeout.
         """
         self.write_async(dst, address, data, key, notify=notify, timeout_s=timeout_s).result()
@@ -328,7 +329,8 @@ class Gpu:
         _check_place(address, len(view), key, least=0)
         if notify and len(view) > TMA_MAX_MESSAGE:
             raise ValueError(f"a notified write has at most {TMA_MAX_MESSAGE} bytes, not {len(view)}")
-        return self._tma.write(self._engine, dst, address, view, key, notify, timeout_s or self.options.timeout_s)
+        limit = timeout_s or self.options.timeout_s
+        return self._tma.write(self._engine, dst, address, view, key, notify, limit, timeout_s is not None)
 
     @overload
     def read(
@@ -380,7 +382,8 @@ class Gpu:
             raise ValueError(f"length {length} is not that of the array to fill, {len(view)} bytes")
         self._check_destination(dst)
         _check_place(address, len(view), key)
-        return self._tma.read(self._engine, dst, address, view, key, timeout_s or self.options.timeout_s, into)
+        limit = timeout_s or self.options.timeout_s
+        return self._tma.read(self._engine, dst, address, view, key, limit, into, timeout_s is not None)
 
     def put(
         self, dst: int, address: int, data: Data, key: int = DEFAULT_KEY, *, semantics: Semantics | str | None = None
@@ -529,10 +532,10 @@ class Gpu:
         operations: Iterable[Operation],
         finish: Callable[[list[Any]], Any],
         timeout_s: float | None = None,
-        patient: bool = False,
     ) -> Transfer:
         self._check_destination(dst)
-        return self._engine.issue(dst, count, operations, finish, timeout_s or self.options.timeout_s, patient)
+        limit = timeout_s or self.options.timeout_s
+        return self._engine.issue(dst, count, operations, finish, limit, patient=timeout_s is not None)
 
     def _check_destination(self, dst: int) -> None:
         if not 0 <= dst <= MAX_GPU_ID:
@@ -553,7 +556,6 @@ class Gpu:
         key: int,
         operands: tuple[int, ...],
         timeout_s: float | None = None,
-        patient: bool = False,
     ) -> Transfer[int]:
         _check_place(address, ATOMIC_BYTES, key)
         for operand in operands:
@@ -561,7 +563,7 @@ class Gpu:
                 raise ValueError(f"operand {operand} does not fit 8 bytes")
         data = b"".join((operand % (1 << 64)).to_bytes(ATOMIC_BYTES, "little") for operand in operands)
         operation = int(opcode), key, address, ATOMIC_BYTES, data
-        return self._issue(dst, 1, [operation], _only, timeout_s, patient)
+        return self._issue(dst, 1, [operation], _only, timeout_s)
 
 
 def _check_place(address: int, length: int, key: int, least: int = 1) -> None:

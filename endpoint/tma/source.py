@@ -63,14 +63,16 @@ class _Message:
 
     __slots__ = (
         "address", "again", "attempts", "block", "cost", "count", "deadline", "flags", "index", "key", "label",
-        "number", "opcode", "placed", "planes", "probe", "recover", "sent", "submitted", "timed_at", "timed_block",
-        "timeout_s", "total", "touched", "transfer", "view",
+        "number", "opcode", "patient", "placed", "planes", "probe", "recover", "sent", "submitted", "timed_at",
+        "timed_block", "timeout_s", "total", "touched", "transfer", "view",
     )  # fmt: skip
 
     def __init__(
         self, opcode: int, key: int, address: int, view: memoryview, notify: bool, block: int, cost: int,
-        timeout_s: float, transfer: Transfer, index: int,
+        timeout_s: float, transfer: Transfer, index: int, patient: bool,
     ) -> None:  # fmt: skip
+        self.patient = patient
+        """Waits for a plane as long as for progress."""
         self.opcode = opcode
         self.key = key
         self.address = address
@@ -176,20 +178,21 @@ class TmaSource:
 
     def write(
         self, now: float, dst: int, key: int, address: int, data: memoryview, notify: bool, timeout_s: float,
-        transfer: Transfer, index: int,
+        transfer: Transfer, index: int, patient: bool = False,
     ) -> None:  # fmt: skip
         """Send a message of at most 2^32 - 1 bytes, now or behind those before it; complete part `index` of a transfer.
 
-        `data` must stay as it is until then. The message fails when it makes no progress for `timeout_s` seconds.
+        `data` must stay as it is until then. The message fails when it makes no progress for `timeout_s` seconds. A
+        `patient` one waits so long for a plane, too; others as long as the options say.
         """
-        self._submit(now, dst, _WRITE, key, address, data, notify, timeout_s, transfer, index)
+        self._submit(now, dst, _WRITE, key, address, data, notify, timeout_s, transfer, index, patient)
 
     def read(
         self, now: float, dst: int, key: int, address: int, into: memoryview, timeout_s: float, transfer: Transfer,
-        index: int,
+        index: int, patient: bool = False,
     ) -> None:  # fmt: skip
         """Fill `into` (1 to 2^32 - 1 bytes) from another GPU's memory, as `write` does the other way."""
-        self._submit(now, dst, _READ, key, address, into, False, timeout_s, transfer, index)
+        self._submit(now, dst, _READ, key, address, into, False, timeout_s, transfer, index, patient)
 
     def unfinished(self, dst: int | None = None) -> set[Transfer]:
         """Return the transfers that have unfinished messages, to one destination or to all."""
@@ -309,7 +312,7 @@ class TmaSource:
 
     def _submit(
         self, now: float, dst: int, opcode: int, key: int, address: int, view: memoryview, notify: bool,
-        timeout_s: float, transfer: Transfer, index: int,
+        timeout_s: float, transfer: Transfer, index: int, patient: bool,
     ) -> None:  # fmt: skip
         d = self._destinations.get(dst)
         if d is None:
@@ -317,14 +320,14 @@ class TmaSource:
             d = _Destination(dst, self._first, end_to_end_seed(self._id, dst), self._window_of(dst), round_trip)
             self._destinations[dst] = d
         cost = self._cost_of(min(len(view), 1 << self._block))
-        message = _Message(opcode, key, address, view, notify, self._block, cost, timeout_s, transfer, index)
+        message = _Message(opcode, key, address, view, notify, self._block, cost, timeout_s, transfer, index, patient)
         message.submitted = now
         if not self._reachability.planes_to(dst):
             given_up = self._given_up(dst)
-            if now >= given_up:
+            if now >= given_up and not patient:
                 self._fail(d, message, self._unreachable(now, d, message))
                 return
-            d.due = min(d.due, given_up, now + timeout_s)
+            d.due = min(d.due, max(given_up, now), now + timeout_s)
         d.waiting.append(message)
         self._pump(now, d)
 
@@ -553,7 +556,7 @@ class TmaSource:
         d.due = given_up if given_up > now else float("inf")
         for message in [*d.unfinished.values(), *d.waiting]:
             deadline = message.deadline or message.submitted + message.timeout_s
-            if now < min(given_up, deadline):
+            if now < (deadline if message.patient else min(given_up, deadline)):
                 d.due = min(d.due, deadline)
                 continue
             if message.number >= 0:
