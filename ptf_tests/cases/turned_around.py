@@ -243,11 +243,11 @@ class HeldFramesLeave(HeldTest):
         for port in (1, 3):
             self.expect_count("frames_turned_around", port, turned[port] + 1)
         events = []
-        while (frame := sender.next()).kind == Kind.DATA:
-            events.append(frame)
+        while (came := sender.next()).kind == Kind.DATA:
+            events.append(came)
         said = [(event["Event"].subject, event.session) for event in events]
         self.assertEqual(said, [(2, sender.session)] * 2)  # as it hears of the port, and for its own frames
-        self.assertEqual(frame.kind, Kind.CF_UPDATE)
+        self.assertEqual(came.kind, Kind.CF_UPDATE)
         self.expect_credits(2, held_frames=NONE)
         self.expect_credits(3, receiver_credits_freed=one_lane(0, 6))
         self.dataplane.flush()
