@@ -96,8 +96,9 @@ class DataPlane:
 
     def load(self, library: Path) -> None:
         """Load a program, or replace the loaded one while traffic runs. Ports and queues stay; tables, registers,
-        counters, meters, multicast groups and clone sessions start anew; packets that wait inside are dropped. Raises
-        InvalidArgument when the library is no program for this runtime; the old program then stays."""
+        counters, meters, multicast groups and clone sessions start anew. Packets that wait in queues leave at once by
+        the old program; those that go round inside are dropped. Raises InvalidArgument when the library is no program
+        for this runtime; the old program then stays."""
         with self._lock:
             self._check(self._lib.sw_load(self._switch, str(library.absolute()).encode()))
             self._program = Program(self._ffi, self._lib.sw_program(self._switch))
@@ -107,7 +108,7 @@ class DataPlane:
     def adopt(self, other: DataPlane) -> None:
         """Take over the program of a switch that does not run, with all that was written into it, at one moment.
 
-        The other switch gets this one's program and state. Ports and queues stay; packets that wait inside are dropped.
+        The other switch gets this one's program and state. Ports and queues stay; what waits inside fares as in load().
         Raises WrongState when the other one runs or has no program.
         """
         with other._lock, self._lock:
