@@ -48,16 +48,17 @@ def check_profile(path: Path, topo: str, fabric: Fabric) -> None:
 
 def training_table(figures: Sequence[Mapping[str, Any]]) -> Table:
     """Return the figures of all phases as a table."""
-    table = Table(title="\ntraining", title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    title = "\ntraining: times in ms, bandwidth of algorithm and bus in MB/s"
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for title in ("phase", "operation"):
         table.add_column(title, overflow="fold")
     columns = {
         "groups": lambda phase: f"{phase['groups']} x {phase['gpus_per_group']}",
         "bytes": lambda phase: f"{phase['bytes']:,}",
-        "p50 ms": lambda phase: f"{phase['time_us_p50'] / 1000:,.1f}",
-        "p99 ms": lambda phase: f"{phase['time_us_p99'] / 1000:,.1f}",
-        "alg MB/s": lambda phase: f"{phase['algorithm_mb_s']:,.1f}",
-        "bus MB/s": lambda phase: f"{phase['bus_mb_s']:,.1f}",
+        "p50": lambda phase: f"{phase['time_us_p50'] / 1000:,.1f}",
+        "p99": lambda phase: f"{phase['time_us_p99'] / 1000:,.1f}",
+        "alg": lambda phase: f"{phase['algorithm_mb_s']:,.1f}",
+        "bus": lambda phase: f"{phase['bus_mb_s']:,.1f}",
     }
     for title in columns:
         table.add_column(title, justify="right")
