@@ -15,9 +15,11 @@ from rich.table import Table
 
 from codec.fabric import Fabric
 from controller.reader import PortCounters
+from endpoint.training.figures import training_figures
 from topologies.errors import LaunchError
 from topologies.progress import count
 from topologies.ranks import Phase, RankResult
+from topologies.training import training_table
 
 if TYPE_CHECKING:
     from topologies.comparison import Compared
@@ -100,6 +102,7 @@ def summarise(
     for ports in counters.values():
         for port in ports.values():
             drops.update(port.drops)
+    training = training_figures(reports)
     return Summary(
         {
             "scenario": scenario,
@@ -111,6 +114,7 @@ def summarise(
             "first_verified_s": round(min(firsts) - started, 3) if firsts else None,
             "frames_dropped": sum(drops.values()),
             "drops": dict(sorted(drops.items())),
+            **({"training": training} if training else {}),
             "phases": [
                 {
                     "name": result.phase.name,
@@ -140,6 +144,8 @@ def print_summary(console: Console, summary: Summary, fabric: Fabric) -> None:
         console.print(
             f"\n{phase['name']}: " + (f"failed on {', '.join(failed)}" if failed else "ended well on every GPU")
         )
+    if "training" in data:
+        console.print(training_table(data["training"]))
     if data["switches"]:
         console.print(_switch_table(data["switches"], fabric))
     if "credits_on" in data:
@@ -256,7 +262,8 @@ def _switch_table(switches: Mapping[str, Mapping[str, Mapping[str, Any]]], fabri
 
 def _shown(report: Mapping[str, Any]) -> dict[str, Any]:
     """Return a rank's report without what is only there to be added up."""
-    return {name: value for name, value in report.items() if name not in ("latency_counts", "failover")}
+    hidden = ("latency_counts", "failover", "phases")
+    return {name: value for name, value in report.items() if name not in hidden}
 
 
 def _number(value: Any) -> str:
