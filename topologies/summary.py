@@ -239,6 +239,10 @@ def _phase_table(phase: Mapping[str, Any]) -> Table:
     return table
 
 
+_COMING_UP = ("link_not_up", "unknown_port", "unknown_source")
+"""Drop reasons of what comes while tables are filled and links come up: the links' own frames, for the most part."""
+
+
 def _switch_table(switches: Mapping[str, Mapping[str, Mapping[str, Any]]], fabric: Fabric) -> Table:
     table = Table(title="\nswitches, as they count", title_justify="left", title_style="bold", box=SIMPLE_HEAD)
     table.add_column("switch")
@@ -246,6 +250,7 @@ def _switch_table(switches: Mapping[str, Mapping[str, Mapping[str, Any]]], fabri
     for title in columns:
         table.add_column(title, justify="right")
     table.add_column("dropped", overflow="fold")
+    seen: set[str] = set()
     for node in fabric.switches:
         ports = switches.get(node.name)
         if ports is None:
@@ -255,8 +260,13 @@ def _switch_table(switches: Mapping[str, Mapping[str, Mapping[str, Any]]], fabri
         for port in ports.values():
             drops.update(port["drops"])
         sums = [sum(port[key] for port in ports.values()) for key in columns.values()]
+        seen |= drops.keys()
         reasons = ", ".join(f"{reason} {count:,}" for reason, count in drops.most_common())
         table.add_row(node.name, *(f"{value:,}" for value in sums), reasons or "0")
+    usual = [reason for reason in _COMING_UP if reason in seen]
+    if usual:
+        table.caption_justify = "left"
+        table.caption = f"{', '.join(usual)}: what came before a link was up, the link's own frames included"
     return table
 
 
