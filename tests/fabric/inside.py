@@ -21,6 +21,7 @@ from controller.repl import SHELL_PYTHON, election_id
 from controller.routes import entries_for
 from controller.status import ControllerStatus, State
 from tests.fabric.managed_inside import endpoint_killed, switch_killed
+from tests.fabric.retry_inside import bad_links
 from topologies.namespace import run_isolated
 from topologies.nodes import project_python
 from topologies.options import Options
@@ -194,7 +195,7 @@ def tenants(run_dir: Path, target: str) -> None:
 
 CHECKS: dict[str, Callable[[Path, str], None]] = {
     "restart": restart, "edit": edit, "tenants": tenants, "endpoint_killed": endpoint_killed,
-    "switch_killed": switch_killed,
+    "switch_killed": switch_killed, "bad_links": bad_links,
 }  # fmt: skip
 
 

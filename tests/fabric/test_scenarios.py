@@ -137,10 +137,10 @@ def test_captures_are_kept(launcher: Launcher) -> None:
     assert all(path.stat().st_size > 24 for path in captures), "a capture holds more than its file header"
 
 
-@pytest.mark.parametrize("check", ["restart", "edit", "tenants", "endpoint_killed", "switch_killed"])
+@pytest.mark.parametrize("check", ["restart", "edit", "tenants", "endpoint_killed", "switch_killed", "bad_links"])
 def test_inside_a_running_fabric(check: str, target: str, tmp_path: Path) -> None:
     """See tests/fabric/inside.py: switch restarts, edits by hand beside the controller, tenants on two tiers, what is
-    killed under load."""
+    killed under load, links that lose frames."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.fabric.inside", check, str(tmp_path / "run"), target],
         capture_output=True, text=True, timeout=150, check=False, cwd=REPOSITORY,
