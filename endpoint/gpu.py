@@ -38,6 +38,7 @@ from endpoint.environment import place_from_environment
 from endpoint.errors import ConfigurationError
 from endpoint.event_log import EventRecord
 from endpoint.failover import Failover
+from endpoint.impairments import ImpairedPort, Impairment, check_planes
 from endpoint.initiator import Initiator
 from endpoint.link import LinkLayer, OpenLink
 from endpoint.managed_link import ManagedLink
@@ -65,6 +66,8 @@ class Semantics(StrEnum):
 
 
 DEFAULT_KEY: Final = 1
+MAX_PLANE: Final = 0xFF
+"""What an event can say."""
 
 _LOAD: Final = int(LsuOpcode.LOAD)
 _STORE: Final = int(LsuOpcode.STORE)
@@ -94,8 +97,11 @@ class Gpu:
             raise ConfigurationError(f"GPU id {gpu_id} is out of range, 0 to {MAX_GPU_ID}")
         if not 0 <= incarnation <= MAX_INCARNATION:
             raise ConfigurationError(f"incarnation {incarnation} is out of range, 0 to {MAX_INCARNATION}")
+        if not all(0 <= plane <= MAX_PLANE for plane in ports):
+            raise ConfigurationError(f"planes {sorted(ports)} are out of range, 0 to {MAX_PLANE}")
         if not ports:
             raise ConfigurationError(f"GPU {gpu_id} needs at least one port")
+        check_planes(options.impairments or (), ports)
         self.id = gpu_id
         self.incarnation = incarnation
         self.options = options
@@ -109,7 +115,7 @@ class Gpu:
         with contextlib.ExitStack() as undo:
             self._ports: dict[int, Port] = {}
             for plane, iface in sorted(ports.items()):
-                self._ports[plane] = Port(iface, options.receive_buffer, self._port_counters[plane])
+                self._ports[plane] = self._open_port(plane, iface)
                 undo.callback(self._ports[plane].close)
             self._links: dict[int, LinkLayer] = {
                 plane: ManagedLink(port, self._port_counters[plane], managed[plane])
@@ -118,10 +124,13 @@ class Gpu:
                 for plane, port in self._ports.items()
             }
             target = Target(gpu_id, self._memory, self._counters)
-            reachability = Reachability(ports, time.monotonic(), down=managed)
-            self._failover = Failover(gpu_id, self._links, reachability, self._counters)
             self._carriers = Carriers()
             undo.callback(self._carriers.close)
+            for plane, port in self._ports.items():
+                self._links[plane].carrier(self._carriers.is_up(port.iface))
+            down = [plane for plane, link in self._links.items() if not link.is_up]
+            reachability = Reachability(ports, time.monotonic(), down)
+            self._failover = Failover(gpu_id, self._links, reachability, self._counters, options.events)
             self._engine = Engine(
                 gpu_id, self._ports, self._links, target, self._failover, self._carriers, self._counters,
                 options.service_s,
@@ -131,14 +140,14 @@ class Gpu:
                 self._ranks,
                 self._memory.register(REGION_BYTES, BARRIER_KEY),
                 lambda dst, address, timeout_s: self._atomic(
-                    LsuOpcode.ATOMIC_ADD, dst, address, BARRIER_KEY, (1,), timeout_s, patient=True
+                    LsuOpcode.ATOMIC_ADD, dst, address, BARRIER_KEY, (1,), timeout_s
                 ).result(),
                 self._engine.wait_written,
             )
             scratch = self._memory.register(scratch_bytes(len(self._ranks)), SCRATCH_KEY)
             self._mailboxes = Mailboxes(self, scratch, gpu_id, self._ranks)
             self._groups: dict[tuple[int, ...], Group] = {}
-            paths = Paths(gpu_id, ports, options.ordered, reachability)
+            paths = Paths(gpu_id, ports, options.ordered, reachability, options.tries_per_path)
             # Only links with credits tell of congestion, and only for their sake does it limit what is in flight.
             ecn = int(Ecn.CAPABLE_0 if managed else Ecn.NOT_CAPABLE)
             rto = options.lossless_rto_s or max(options.min_rto_s, lossless_rto_s(managed.values()))
@@ -156,6 +165,7 @@ class Gpu:
                 notifications,
             )  # fmt: skip
             self._failover.add_user(initiator)
+            self._failover.add_user(self._tma.source)
             self._engine.start(initiator, self._tma)
             undo.pop_all()
 
@@ -299,7 +309,8 @@ class Gpu:
         """Write a message at `address` of another GPU by RDMA; when it returns, all its bytes are there.
 
         `data` is bytes or an array, of any size. With `notify` the target's program is told (`wait_notification`).
-        `timeout_s` is how long it may make no progress, in seconds (the option by default). Raises AccessRefused
+        `timeout_s` is how long it may make no progress, in seconds (the option by default); given, also how long it
+        waits where no plane leads to `dst`, rather than `unreachable_s`. Raises Unreachable, AccessRefused
         (OutOfRange, BadKey, ...) or TmaTimeout.
         """
         self.write_async(dst, address, data, key, notify=notify, timeout_s=timeout_s).result()
@@ -320,7 +331,8 @@ class Gpu:
         _check_place(address, len(view), key, least=0)
         if notify and len(view) > TMA_MAX_MESSAGE:
             raise ValueError(f"a notified write has at most {TMA_MAX_MESSAGE} bytes, not {len(view)}")
-        return self._tma.write(self._engine, dst, address, view, key, notify, timeout_s or self.options.timeout_s)
+        limit = timeout_s or self.options.timeout_s
+        return self._tma.write(self._engine, dst, address, view, key, notify, limit, timeout_s is not None)
 
     @overload
     def read(
@@ -372,7 +384,8 @@ class Gpu:
             raise ValueError(f"length {length} is not that of the array to fill, {len(view)} bytes")
         self._check_destination(dst)
         _check_place(address, len(view), key)
-        return self._tma.read(self._engine, dst, address, view, key, timeout_s or self.options.timeout_s, into)
+        limit = timeout_s or self.options.timeout_s
+        return self._tma.read(self._engine, dst, address, view, key, limit, into, timeout_s is not None)
 
     def put(
         self, dst: int, address: int, data: Data, key: int = DEFAULT_KEY, *, semantics: Semantics | str | None = None
@@ -487,6 +500,19 @@ class Gpu:
                     port.count_lost()
             return {plane: dict(sorted(counters.items())) for plane, counters in self._port_counters.items()}
 
+    def impair(self, *impairments: Impairment) -> None:
+        """Let these go wrong from now on, on the wire, and nothing else; needs `EndpointOptions.impairments`.
+
+        Raises ConfigurationError where the option is None, which is the default, or a plane is none of this GPU's.
+        """
+        if self.options.impairments is None:
+            raise ConfigurationError("impairments are off: make the GPU with EndpointOptions(impairments=())")
+        check_planes(impairments, self._ports)
+        with self._engine.callers, self._engine.lock:
+            for port in self._ports.values():
+                if isinstance(port, ImpairedPort):
+                    port.impair(impairments)
+
     def event_log(self) -> list[EventRecord]:
         """Return what became of the ways to others and when, oldest first: the newest 4,096 changes."""
         with self._engine.callers, self._engine.lock:
@@ -514,6 +540,14 @@ class Gpu:
     def __repr__(self) -> str:
         return f"Gpu(id={self.id}, planes={sorted(self._ports)}, incarnation={self.incarnation})"
 
+    def _open_port(self, plane: int, iface: str) -> Port:
+        options, counters = self.options, self._port_counters[plane]
+        if options.impairments is None:
+            return Port(iface, options.receive_buffer, counters)
+        return ImpairedPort(
+            iface, options.receive_buffer, counters, plane, options.impairments, options.impairment_seed << 12 | self.id
+        )
+
     def _issue(
         self,
         dst: int,
@@ -521,10 +555,10 @@ class Gpu:
         operations: Iterable[Operation],
         finish: Callable[[list[Any]], Any],
         timeout_s: float | None = None,
-        patient: bool = False,
     ) -> Transfer:
         self._check_destination(dst)
-        return self._engine.issue(dst, count, operations, finish, timeout_s or self.options.timeout_s, patient)
+        limit = timeout_s or self.options.timeout_s
+        return self._engine.issue(dst, count, operations, finish, limit, patient=timeout_s is not None)
 
     def _check_destination(self, dst: int) -> None:
         if not 0 <= dst <= MAX_GPU_ID:
@@ -545,7 +579,6 @@ class Gpu:
         key: int,
         operands: tuple[int, ...],
         timeout_s: float | None = None,
-        patient: bool = False,
     ) -> Transfer[int]:
         _check_place(address, ATOMIC_BYTES, key)
         for operand in operands:
@@ -553,7 +586,7 @@ class Gpu:
                 raise ValueError(f"operand {operand} does not fit 8 bytes")
         data = b"".join((operand % (1 << 64)).to_bytes(ATOMIC_BYTES, "little") for operand in operands)
         operation = int(opcode), key, address, ATOMIC_BYTES, data
-        return self._issue(dst, 1, [operation], _only, timeout_s, patient)
+        return self._issue(dst, 1, [operation], _only, timeout_s)
 
 
 def _check_place(address: int, length: int, key: int, least: int = 1) -> None:

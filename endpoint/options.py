@@ -7,6 +7,7 @@ from typing import Final
 
 from codec.constants import REQUEST_WINDOW, TMA_MAX_BLOCK, TMA_MIN_BLOCK
 from endpoint.errors import ConfigurationError
+from endpoint.impairments import Impairment
 
 MAX_SERVICE_S: Final = 0.01
 _BLOCK_SIZES: Final = tuple(1 << block for block in range(TMA_MIN_BLOCK, TMA_MAX_BLOCK + 1))
@@ -29,7 +30,8 @@ class EndpointOptions:
 
     unreachable_s: float = 1.0
     """An access to a GPU to which no plane leads fails with Unreachable once that has been so for this long; one that
-    comes later fails at once. Until then a plane may come back."""
+    comes later fails at once. Until then a plane may come back. One that is given a time-out of its own waits so long
+    for a plane, too."""
 
     first_rto_s: float = 0.25
     """Time until an unanswered request is sent again, before any round trip was measured."""
@@ -43,6 +45,13 @@ class EndpointOptions:
 
     max_rto_s: float = 1.0
     """Largest time between two sendings of a request."""
+
+    tries_per_path: int = 1
+    """Times that something is sent before it goes another way. Plays NICs that know nothing better than to try the same
+    path again (RoCE's retry count)."""
+
+    events: bool = True
+    """False: what switches tell of dead links is ignored, as by NICs that know nothing of it."""
 
     receive_buffer: int = 8 << 20
     """Bytes of each port's socket buffer; the kernel charges some 1,300 for a small frame, 5,400 for a largest one."""
@@ -63,6 +72,12 @@ class EndpointOptions:
     notifications: int = 1 << 16
     """Notifications kept until the program takes them; while there are so many, notified messages do not complete."""
 
+    impairments: tuple[Impairment, ...] | None = None
+    """What goes wrong on the wire; `Gpu.impair` changes it. None: nothing, and no cost."""
+
+    impairment_seed: int = 1
+    """Of what goes wrong with a probability; each GPU and plane has a sequence of its own."""
+
     def __post_init__(self) -> None:
         if not 1 <= self.window < REQUEST_WINDOW:
             raise ConfigurationError(f"window = {self.window} is out of range, 1 to {REQUEST_WINDOW - 1}")
@@ -70,6 +85,8 @@ class EndpointOptions:
             raise ConfigurationError("0 < min_rto_s <= first_rto_s <= max_rto_s does not hold")
         if self.lossless_rto_s is not None and self.lossless_rto_s <= 0:
             raise ConfigurationError(f"lossless_rto_s = {self.lossless_rto_s:g} is out of range: above 0")
+        if self.tries_per_path < 1:
+            raise ConfigurationError(f"tries_per_path = {self.tries_per_path} is out of range: at least 1")
         if self.unreachable_s < 0:
             raise ConfigurationError(f"unreachable_s = {self.unreachable_s:g} is out of range: at least 0")
         if self.timeout_s <= 0 or self.linger_s < 0 or self.receive_buffer < 1:

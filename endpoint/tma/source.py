@@ -1,12 +1,14 @@
 """The source side of RDMA: sends the blocks of writes, asks for those of reads, again where they are missing.
 
 A source does no input or output and never waits: it sends through a function that it is given, and is told what came
-(`handle`) and what time it is (`expire`). All its methods are called under one lock.
+(`handle`), what time it is (`expire`), and which ways have ended or opened (`moved`, `opened`). All its methods are
+called under one lock.
 
 Per destination, messages begin in the order in which they were submitted. What is in flight (blocks sent and not
 acknowledged, blocks asked for and not come) shares the destination's congestion window with the load/store requests.
 Once per time-out the lowest missing block of a message that made no progress goes out again, with ACK_REQ; the answer
-says what else was lost, and that is sent again too. Of a read, what is missing is asked for again.
+says what else was lost, and that is sent again too. Of a read, what is missing is asked for again. Blocks whose way has
+ended go out at once on another plane; where none is left, messages wait for one, for a bounded time.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from codec.constants import (
 )
 from codec.frames import Tma, end_to_end_seed, oefh, tma_packet
 from endpoint.congestion import CongestionWindow
-from endpoint.errors import REFUSALS, AccessRefused, TmaTimeout
+from endpoint.errors import REFUSALS, AccessError, AccessRefused, TmaTimeout, Unreachable
 from endpoint.initiator import Transmit
 from endpoint.options import EndpointOptions
 from endpoint.paths import Paths
@@ -61,14 +63,16 @@ class _Message:
 
     __slots__ = (
         "address", "again", "attempts", "block", "cost", "count", "deadline", "flags", "index", "key", "label",
-        "number", "opcode", "placed", "probe", "recover", "sent", "submitted", "timed_at", "timed_block", "timeout_s",
-        "total", "touched", "transfer", "view",
+        "number", "opcode", "patient", "placed", "planes", "probe", "recover", "sent", "submitted", "timed_at",
+        "timed_block", "timeout_s", "total", "touched", "transfer", "view",
     )  # fmt: skip
 
     def __init__(
         self, opcode: int, key: int, address: int, view: memoryview, notify: bool, block: int, cost: int,
-        timeout_s: float, transfer: Transfer, index: int,
+        timeout_s: float, transfer: Transfer, index: int, patient: bool,
     ) -> None:  # fmt: skip
+        self.patient = patient
+        """Waits for a plane as long as for progress."""
         self.opcode = opcode
         self.key = key
         self.address = address
@@ -87,6 +91,8 @@ class _Message:
         """At the target, as far as known, or in `view` when it is a read."""
         self.sent = 0
         """Blocks sent, or asked for, at least once: all below this."""
+        self.planes = bytearray(min(self.count, BLOCK_WINDOW))
+        """On which each of the blocks in flight was sent, or asked for, last; block i at i modulo 1,024."""
         self.again: list[int] = []
         """Blocks to be sent again, descending."""
         self.recover = 0
@@ -137,9 +143,8 @@ class TmaSource:
 
     `window_of(dst)` gives the congestion window that a destination's requests have too, and `cost_of(bytes)` what a
     block's frame takes of it; `least_rto()` is the least time-out now. `counters` gains: `tma_responses`,
-    `resent_blocks`, `timed_out_messages`,
-    `refused_messages`, and as for load/store `late_response`, `mismatched_response`, `stale_response`, `ecn_echo`,
-    `duplicate_block` (of a read).
+    `resent_blocks`, `timed_out_messages`, `unreachable_messages` (no plane led there), `refused_messages`, and as for
+    load/store `late_response`, `mismatched_response`, `stale_response`, `ecn_echo`, `duplicate_block` (of a read).
     """
 
     def __init__(
@@ -159,6 +164,7 @@ class TmaSource:
         self._id = gpu_id
         self._incarnation = incarnation
         self._paths = paths
+        self._reachability = paths.reachability
         self._transmit = transmit
         self._window_of = window_of
         self._cost_of = cost_of
@@ -172,20 +178,21 @@ class TmaSource:
 
     def write(
         self, now: float, dst: int, key: int, address: int, data: memoryview, notify: bool, timeout_s: float,
-        transfer: Transfer, index: int,
+        transfer: Transfer, index: int, patient: bool = False,
     ) -> None:  # fmt: skip
         """Send a message of at most 2^32 - 1 bytes, now or behind those before it; complete part `index` of a transfer.
 
-        `data` must stay as it is until then. The message fails when it makes no progress for `timeout_s` seconds.
+        `data` must stay as it is until then. The message fails when it makes no progress for `timeout_s` seconds. A
+        `patient` one waits so long for a plane, too; others as long as the options say.
         """
-        self._submit(now, dst, _WRITE, key, address, data, notify, timeout_s, transfer, index)
+        self._submit(now, dst, _WRITE, key, address, data, notify, timeout_s, transfer, index, patient)
 
     def read(
         self, now: float, dst: int, key: int, address: int, into: memoryview, timeout_s: float, transfer: Transfer,
-        index: int,
+        index: int, patient: bool = False,
     ) -> None:  # fmt: skip
         """Fill `into` (1 to 2^32 - 1 bytes) from another GPU's memory, as `write` does the other way."""
-        self._submit(now, dst, _READ, key, address, into, False, timeout_s, transfer, index)
+        self._submit(now, dst, _READ, key, address, into, False, timeout_s, transfer, index, patient)
 
     def unfinished(self, dst: int | None = None) -> set[Transfer]:
         """Return the transfers that have unfinished messages, to one destination or to all."""
@@ -267,6 +274,31 @@ class TmaSource:
                 due = min(due, d.due)
         return None if due == float("inf") else due
 
+    def moved(self, now: float, dst: int | None, plane: int) -> int:
+        """Send, or ask for, anew the blocks that were last on `plane` to `dst` (None: to anybody).
+
+        Return how many went out; those that have no plane left wait for `opened`.
+        """
+        count = 0
+        for d in self._concerned(dst):
+            for message in list(d.unfinished.values()):
+                missing = message.placed.missing(message.sent)
+                lost = {index for index in missing if message.planes[index % BLOCK_WINDOW] == plane}
+                if lost:
+                    self._want_again(d, message, lost)
+            count += self._send_all_again(now, d)
+        return count
+
+    def opened(self, now: float, dst: int | None) -> int:
+        """Go on with what waited for a plane to `dst` (None: to anybody), if there is one now; return how many blocks
+        went out again."""
+        count = 0
+        for d in self._concerned(dst):
+            if self._reachability.planes_to(d.dst):
+                count += self._send_all_again(now, d)
+                self._pump(now, d)
+        return count
+
     def fail_all(self, error: BaseException) -> None:
         """End every unfinished message with an error."""
         for d in self._destinations.values():
@@ -280,7 +312,7 @@ class TmaSource:
 
     def _submit(
         self, now: float, dst: int, opcode: int, key: int, address: int, view: memoryview, notify: bool,
-        timeout_s: float, transfer: Transfer, index: int,
+        timeout_s: float, transfer: Transfer, index: int, patient: bool,
     ) -> None:  # fmt: skip
         d = self._destinations.get(dst)
         if d is None:
@@ -288,8 +320,14 @@ class TmaSource:
             d = _Destination(dst, self._first, end_to_end_seed(self._id, dst), self._window_of(dst), round_trip)
             self._destinations[dst] = d
         cost = self._cost_of(min(len(view), 1 << self._block))
-        message = _Message(opcode, key, address, view, notify, self._block, cost, timeout_s, transfer, index)
+        message = _Message(opcode, key, address, view, notify, self._block, cost, timeout_s, transfer, index, patient)
         message.submitted = now
+        if not self._reachability.planes_to(dst):
+            given_up = self._given_up(dst)
+            if now >= given_up and not patient:
+                self._fail(d, message, self._unreachable(now, d, message))
+                return
+            d.due = min(d.due, max(given_up, now), now + timeout_s)
         d.waiting.append(message)
         self._pump(now, d)
 
@@ -310,6 +348,8 @@ class TmaSource:
 
     def _pump(self, now: float, d: _Destination) -> None:
         """Send what the window has room for: of each message first what was lost, then the next blocks."""
+        if not self._reachability.planes_to(d.dst):
+            return
         window = d.congestion
         at = 0
         while True:
@@ -377,6 +417,35 @@ class TmaSource:
         for index in batch:
             self._send_write(d, message, index, index == batch[-1])
 
+    def _send_all_again(self, now: float, d: _Destination) -> int:
+        """Send again all that is to be, if a plane leads there; return how many blocks."""
+        if not self._reachability.planes_to(d.dst):
+            d.due = min(d.due, self._given_up(d.dst))
+            return 0
+        count = 0
+        for message in [one for one in d.sending if one.again]:
+            message.attempts += 1
+            message.timed_block = -1
+            message.touched = now
+            d.due = min(d.due, now + d.round_trip.rto)
+            count += len(message.again)
+            while message.again:
+                self._send_again(d, message)
+            if message.sent == message.count:
+                d.sending.remove(message)
+        return count
+
+    def _want_again(self, d: _Destination, message: _Message, lost: set[int]) -> None:
+        """Let blocks be sent again, beside those that are to be already."""
+        message.again = sorted(lost.union(message.again), reverse=True)
+        if message not in d.sending:
+            d.sending.insert(0, message)
+
+    def _concerned(self, dst: int | None) -> list[_Destination]:
+        if dst is None:
+            return list(self._destinations.values())
+        return [self._destinations[dst]] if dst in self._destinations else []
+
     def _send_write(self, d: _Destination, message: _Message, index: int, ack_requested: bool) -> None:
         offset = index << message.block
         end = offset + (1 << message.block)
@@ -384,15 +453,21 @@ class TmaSource:
         if end >= message.total:
             end = message.total
             flags |= _LAST
-        self._send(d, message, index, flags, offset, message.view[offset:end])
+        plane = self._send(d, message, index, flags, offset, message.view[offset:end])
+        message.planes[index % BLOCK_WINDOW] = plane
 
     def _send_read(self, d: _Destination, message: _Message, first: int, after: int) -> None:
         """Ask for a block, and those after it whose bits are set (the first after it in bit 0)."""
-        self._send(d, message, first, 0, first << message.block, bitmap_of(after))
+        plane = self._send(d, message, first, 0, first << message.block, bitmap_of(after))
+        blocks = after << 1 | 1
+        for distance in range(blocks.bit_length()):
+            if blocks >> distance & 1:
+                message.planes[(first + distance) % BLOCK_WINDOW] = plane
 
     def _send(
         self, d: _Destination, message: _Message, index: int, flags: int, offset: int, data: bytes | memoryview
-    ) -> None:
+    ) -> int:
+        """Send a frame and return the plane that it took."""
         plane, f, entropy = self._paths.way(d.dst, message.label + index, message.attempts)
         header = oefh(vc=_REQUEST_VC, dst=d.dst, src=self._id, next=_TMA_NEXT, ecn=self._ecn, f=f, entropy=entropy)
         packet = tma_packet(
@@ -400,6 +475,7 @@ class TmaSource:
             offset, message.total, message.address, data,
         )  # fmt: skip
         self._transmit(plane, packet)
+        return plane
 
     # ------------------------------------------------------------------------------------------------------ receiving
 
@@ -442,6 +518,9 @@ class TmaSource:
 
     def _expire(self, now: float, d: _Destination) -> None:
         """Send again the lowest missing block of every message that made no progress, or give the message up."""
+        if not self._reachability.planes_to(d.dst):
+            self._wait_for_plane(now, d)
+            return
         rto = max(d.round_trip.rto, self._least_rto())
         due = float("inf")
         burst = 0
@@ -468,8 +547,27 @@ class TmaSource:
         if gave_up:
             for message in [one for one in d.waiting if now - max(one.submitted, d.heard) >= one.timeout_s]:
                 d.waiting.remove(message)
-                self._fail(d, message)
+                self._fail(d, message, self._timed_out(d, message))
             self._pump(now, d)
+
+    def _wait_for_plane(self, now: float, d: _Destination) -> None:
+        """Fail what has waited for a plane long enough."""
+        given_up = self._given_up(d.dst)
+        d.due = given_up if given_up > now else float("inf")
+        for message in [*d.unfinished.values(), *d.waiting]:
+            deadline = message.deadline or message.submitted + message.timeout_s
+            if now < (deadline if message.patient else min(given_up, deadline)):
+                d.due = min(d.due, deadline)
+                continue
+            if message.number >= 0:
+                self._end(d, message)
+            else:
+                d.waiting.remove(message)
+            self._fail(d, message, self._unreachable(now, d, message))
+
+    def _given_up(self, dst: int) -> float:
+        """Return when to wait no longer for a plane to a destination to which none leads."""
+        return self._reachability.unreachable_since(dst) + self._options.unreachable_s
 
     def _try_again(self, d: _Destination, message: _Message) -> None:
         message.attempts += 1
@@ -486,17 +584,23 @@ class TmaSource:
 
     def _give_up(self, d: _Destination, message: _Message) -> None:
         self._end(d, message)
-        self._fail(d, message)
+        self._fail(d, message, self._timed_out(d, message))
 
-    def _fail(self, d: _Destination, message: _Message) -> None:
-        self._counters["timed_out_messages"] += 1
+    def _fail(self, d: _Destination, message: _Message, error: AccessError) -> None:
+        name = "unreachable_messages" if isinstance(error, Unreachable) else "timed_out_messages"
+        self._counters[name] += 1
+        message.transfer.part_failed(error)
+
+    def _unreachable(self, now: float, d: _Destination, message: _Message) -> Unreachable:
+        detail = f"no plane leads there ({self._reachability.explain(d.dst, now)})"
+        return Unreachable(TmaOpcode(message.opcode), d.dst, message.address, message.total, message.key, detail)
+
+    def _timed_out(self, d: _Destination, message: _Message) -> TmaTimeout:
         detail = (
             f"no progress in {message.timeout_s:.1f} s after {message.placed.count} of {message.count} blocks; "
             f"is GPU {d.dst} running?"
         )
-        message.transfer.part_failed(
-            TmaTimeout(TmaOpcode(message.opcode), d.dst, message.address, message.total, message.key, detail)
-        )
+        return TmaTimeout(TmaOpcode(message.opcode), d.dst, message.address, message.total, message.key, detail)
 
     def _end(self, d: _Destination, message: _Message) -> None:
         """Forget a message that was begun."""

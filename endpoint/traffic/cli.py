@@ -14,8 +14,9 @@ from typing import Final
 from endpoint.environment import GPU_VARIABLE
 from endpoint.errors import ConfigurationError, EndpointError, PortError
 from endpoint.gpu import Gpu
+from endpoint.impairments import Impairment
 from endpoint.options import EndpointOptions
-from endpoint.traffic import patterns, streams
+from endpoint.traffic import endure, patterns, streams
 from endpoint.traffic.patterns import Parameters, Pattern, Run
 from endpoint.traffic.progress import Progress
 from endpoint.traffic.report import Report
@@ -48,6 +49,7 @@ CHOICES: Final[dict[str, Choice]] = {
     "all-to-all": Choice(patterns.all_to_all, count=2000, size=1024, window=64),
     "incast": Choice(patterns.incast, count=2000, size=1024, window=64),
     "permutation": Choice(patterns.permutation, count=2000, size=1024, window=64),
+    "endure": Choice(endure.endure, count=1, size=256, window=32),
     "stream": Choice(streams.stream, count=1, size=256, window=128),
 }
 
@@ -84,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report.parameters = {
             name: value
             for name, value in dataclasses.asdict(parameters).items()
-            if given.pattern == "stream" or name not in STREAM_PARAMETERS
+            if given.pattern in ("stream", "endure") or name not in STREAM_PARAMETERS
         }
         status = _run(choice.run, gpu, parameters, report)
     if json_path is not None:
@@ -105,8 +107,13 @@ def _options(given: argparse.Namespace, parameters: Parameters) -> EndpointOptio
             options, first_rto_s=given.rto, min_rto_s=given.rto, lossless_rto_s=given.rto,
             max_rto_s=max(given.rto, options.max_rto_s),
         )  # fmt: skip
+    if given.max_rto is not None:
+        options = dataclasses.replace(options, max_rto_s=given.max_rto)
+    options = dataclasses.replace(options, tries_per_path=given.tries, events=not given.no_events)
     if given.ring is not None:
         options = dataclasses.replace(options, receive_buffer=given.ring * RING_FRAME_BYTES // 2)
+    if given.impair is not None:
+        options = dataclasses.replace(options, impairments=tuple(given.impair), impairment_seed=given.seed)
     if given.slow_gpu is not None and os.environ.get(GPU_VARIABLE) == given.slow_gpu:
         options = dataclasses.replace(options, service_s=given.service_us / 1e6)
     return options
@@ -149,6 +156,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--timeout", type=_seconds, default=10.0, metavar="S", help="seconds until an access fails (10)"
     )
+    parser.add_argument(
+        "--impair", type=_impairment, action="append", metavar="WHAT",
+        help="let this go wrong on the wire: drop|corrupt|duplicate|delay=PROBABILITY or =next:N, then any of "
+        ",kind=data|control ,direction=tx|rx|both ,us=DELAY ,plane=N; as --impair drop=0.01,kind=data; repeatable",
+    )  # fmt: skip
     stream = parser.add_argument_group("streams", "who sends to whom without a pause, and who is slow")
     stream.add_argument("--flows", choices=streams.FLOWS, default="incast", help="who sends to whom (incast)")
     stream.add_argument(
@@ -156,6 +168,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     stream.add_argument("--warm-up", type=_seconds, default=0.5, metavar="S", help="seconds that do not count (0.5)")
     stream.add_argument("--rto", type=_seconds, metavar="S", help="seconds until a request is sent again, at least")
+    stream.add_argument("--max-rto", type=_seconds, metavar="S", help="seconds until a request is sent again, at most")
+    stream.add_argument(
+        "--tries", type=_whole(1, 100), default=1, metavar="N", help="tries of one path before another is taken (1)"
+    )
+    stream.add_argument("--no-events", action="store_true", help="ignore what switches tell of dead links")
     stream.add_argument("--slow-gpu", metavar="GPU", help=f"this GPU takes its time; written as in its {GPU_VARIABLE}")
     stream.add_argument(
         "--service-us", type=_whole(1, 10_000), default=500, metavar="N", help="so long over each request (500)"
@@ -172,6 +189,13 @@ def _whole(low: int, high: int) -> Callable[[str], int]:
         return int(text)
 
     return number
+
+
+def _impairment(text: str) -> Impairment:
+    try:
+        return Impairment.parse(text)
+    except ConfigurationError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _seconds(text: str) -> float:

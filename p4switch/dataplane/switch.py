@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from p4switch.dataplane.errors import BY_STATUS, DataPlaneError, EntryMissing, InvalidArgument, WrongState
 from p4switch.dataplane.native import drop_reasons, ffi, join, open_library, split, word_count
-from p4switch.dataplane.program import EXACT, Cells, Program, Table
+from p4switch.dataplane.program import EXACT, Cells, Program, Snapshot, Table
 from p4switch.dataplane.types import (
     DELETE,
     INSERT,
@@ -96,8 +96,9 @@ class DataPlane:
 
     def load(self, library: Path) -> None:
         """Load a program, or replace the loaded one while traffic runs. Ports and queues stay; tables, registers,
-        counters, meters, multicast groups and clone sessions start anew; packets that wait inside are dropped. Raises
-        InvalidArgument when the library is no program for this runtime; the old program then stays."""
+        counters, meters, multicast groups and clone sessions start anew. Packets that wait in queues leave at once by
+        the old program; those that go round inside are dropped. Raises InvalidArgument when the library is no program
+        for this runtime; the old program then stays."""
         with self._lock:
             self._check(self._lib.sw_load(self._switch, str(library.absolute()).encode()))
             self._program = Program(self._ffi, self._lib.sw_program(self._switch))
@@ -107,7 +108,7 @@ class DataPlane:
     def adopt(self, other: DataPlane) -> None:
         """Take over the program of a switch that does not run, with all that was written into it, at one moment.
 
-        The other switch gets this one's program and state. Ports and queues stay; packets that wait inside are dropped.
+        The other switch gets this one's program and state. Ports and queues stay; what waits inside fares as in load().
         Raises WrongState when the other one runs or has no program.
         """
         with other._lock, self._lock:
@@ -281,8 +282,8 @@ class DataPlane:
         }
         return BY_STATUS.get(status, DataPlaneError)(messages.get(status, message))
 
-    def table_records(self, table_id: int) -> list[EntryRecord]:
-        """All entries with their counters, in the order of their insertion."""
+    def table_snapshot(self, table_id: int) -> Snapshot:
+        """All entries with their counters, as they are now."""
         table = self._table(self._loaded(), table_id)
         stride = self._check(self._lib.sw_table_stride(self._switch, table.index))
         room = 1024
@@ -294,8 +295,11 @@ class DataPlane:
             room = n + n // 8 + 16
         words = array("Q")
         words.frombytes(self._ffi.buffer(out, n * stride * 8)[:])
-        rows = sorted((words[i * stride : (i + 1) * stride] for i in range(n)), key=lambda row: row[0])
-        return [table.decode(table_id, row) for row in rows]
+        return Snapshot(table, table_id, words, stride)
+
+    def table_records(self, table_id: int) -> list[EntryRecord]:
+        """All entries with their counters, in the order of their insertion."""
+        return list(self.table_snapshot(table_id))
 
     def table_entries(self, table_id: int) -> list[TableEntry]:
         """All entries, in the order of their insertion."""

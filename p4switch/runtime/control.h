@@ -42,7 +42,7 @@ struct sw_options {
 enum sw_drop {
     SW_DROP_NO_PROGRAM, SW_DROP_TOO_LONG, SW_DROP_NO_PACKET, SW_DROP_RING_FULL, SW_DROP_INGRESS,
     SW_DROP_QUEUE_FULL, SW_DROP_PRIORITY, SW_DROP_EGRESS, SW_DROP_UNBOUND, SW_DROP_TX_ERROR, SW_DROP_RECIRCULATE_FULL,
-    SW_DROP_CPU_FULL, SW_DROP_REASONS
+    SW_DROP_CPU_FULL, SW_DROP_GIVEN_UP, SW_DROP_REASONS
 };
 
 struct sw_port_status {
@@ -52,7 +52,7 @@ struct sw_port_status {
     uint32_t depth, waiting;                   /* packets */
     uint64_t rate_pps, rate_bps;               /* 0: as fast as possible */
     uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes;
-    uint64_t drops[12];                        /* by sw_drop */
+    uint64_t drops[13];                        /* by sw_drop */
 };
 
 struct sw_replica { uint32_t port, rid; };
@@ -69,9 +69,11 @@ typedef struct p4_switch p4_switch;
 p4_switch *sw_new(const struct sw_options *);
 void sw_free(p4_switch *);
 const char *sw_error(void);
-int sw_load(p4_switch *, const char *library);          /* load or replace the program */
+/* Load or replace the program. What waits in egress queues leaves at once, by the program that put it there; what goes round inside
+ * (recirculated, resubmitted, cloned in egress) is dropped, as its metadata mean nothing to another program. */
+int sw_load(p4_switch *, const char *library);
 /* Take over the program of a switch that does not run, with its tables, registers, counters, groups and sessions as they are, and
- * give it this one's. No packet meets anything in between; those that wait inside are dropped, as at sw_load. */
+ * give it this one's. No packet meets anything in between; of those that wait inside, the same as at sw_load. */
 int sw_adopt(p4_switch *, p4_switch *from);
 const struct p4_program *sw_program(p4_switch *);       /* NULL: none loaded */
 /* Between these two, which one thread calls, no packet is worked on: what it does meanwhile takes effect at once. Frames wait in the

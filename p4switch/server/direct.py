@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from finsy.proto import p4r
 
 from p4switch.dataplane import EntryRecord
@@ -39,9 +41,10 @@ class _DirectEntities:
 
     def _select(
         self, query: p4r.DirectCounterEntry | p4r.DirectMeterEntry, what: str, sink: Sink
-    ) -> list[tuple[Table, EntryRecord]]:
+    ) -> Iterator[tuple[Table, EntryRecord]]:
+        """Find what a query means, as it is now; the records come as they are asked for."""
         if query.table_entry.match:
-            return [self._one(query, what)]
+            return iter([self._one(query, what)])
         if query.table_entry.table_id:
             tables = [self._table(query, what)]
         else:
@@ -50,7 +53,8 @@ class _DirectEntities:
                 for table in self._state.schema.tables.values()
                 if (table.direct_counter if what == "direct counter" else table.direct_meter) and sink.shows(table.id)
             ]
-        return [(table, record) for table in tables for record in find_records(self._state, table, query.table_entry)]
+        found = [(table, find_records(self._state, table, query.table_entry)) for table in tables]
+        return ((table, record) for table, records in found for record in records)
 
 
 class DirectCounterEntities(_DirectEntities):
@@ -70,11 +74,17 @@ class DirectCounterEntities(_DirectEntities):
         return lambda: self._state.dataplane.direct_counter_write(record.entry, record.packets, record.bytes)
 
     def read(self, query: p4r.DirectCounterEntry, sink: Sink) -> None:
-        for table, record in self._select(query, "direct counter", sink):
-            message = sink.add().direct_counter_entry
-            describe_key(table, record, message.table_entry)
-            message.data.packet_count = record.packets
-            message.data.byte_count = record.bytes
+        found = self._select(query, "direct counter", sink)
+
+        def fill(chunk: Sink) -> Iterator[None]:
+            for table, record in found:
+                message = chunk.add().direct_counter_entry
+                describe_key(table, record, message.table_entry)
+                message.data.packet_count = record.packets
+                message.data.byte_count = record.bytes
+                yield
+
+        sink.later(fill)
 
 
 class DirectMeterEntities(_DirectEntities):
@@ -95,7 +105,13 @@ class DirectMeterEntities(_DirectEntities):
 
     def read(self, query: p4r.DirectMeterEntry, sink: Sink) -> None:
         refuse_color_counters(query, "direct meter")
-        for table, record in self._select(query, "direct meter", sink):
-            message = sink.add().direct_meter_entry
-            describe_key(table, record, message.table_entry)
-            encode_meter(self._state.dataplane.direct_meter_config(record.entry), message)
+        found = self._select(query, "direct meter", sink)
+
+        def fill(chunk: Sink) -> Iterator[None]:
+            for table, record in found:
+                message = chunk.add().direct_meter_entry
+                describe_key(table, record, message.table_entry)
+                encode_meter(self._state.meter_of(table, record.entry), message)
+                yield
+
+        sink.later(fill)

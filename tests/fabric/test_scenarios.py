@@ -68,6 +68,22 @@ def test_a_comparison_loses_nothing_with_credits_and_something_without(launcher:
     assert (launcher.run_dir / "credits.png").stat().st_size > 10_000
 
 
+def test_a_failover_loses_nothing_and_finds_every_cut(launcher: Launcher) -> None:
+    """Times depend on how busy the machine is, and the verdict with them; bytes do not."""
+    status, output, errors = launcher.run("--topo", "planes,3,2", "--count", "6", SCENARIO="failover")
+    summary = json.loads((launcher.run_dir / "summary.json").read_text())
+    assert summary.keys() >= REQUIRED | {
+        "event_us_p50", "event_us_p99", "moved_us_p50", "moved_us_p99", "speedup_over_timeouts",
+    }, output + errors  # fmt: skip
+    assert (summary["cuts"], summary["cuts_without_events"]) == (6, 6), output
+    assert (summary["bytes_lost"], summary["bytes_doubled"], summary["bytes_wrong"]) == (0, 0, 0), output
+    assert summary["frames_lost"] == 0
+    assert summary["cuts_unnoticed"] == 0
+    assert 0 < summary["event_us_p50"] <= summary["event_us_p99"]
+    assert summary["timeouts_stall_us_p50"] > 400_000, "seven tries of 67 ms"
+    assert (status == 0) is summary["ok"] is (not summary["failures"]), output
+
+
 def test_two_tiers_with_credits_do_not_lock_up(launcher: Launcher) -> None:
     """Requests and responses from all to all, credits hop by hop, with every switch holding frames."""
     topo = "leafspine,6,2,2"
@@ -137,7 +153,13 @@ def test_captures_are_kept(launcher: Launcher) -> None:
     assert all(path.stat().st_size > 24 for path in captures), "a capture holds more than its file header"
 
 
-@pytest.mark.parametrize("check", ["restart", "edit", "tenants", "endpoint_killed", "switch_killed", "bad_links"])
+@pytest.mark.parametrize(
+    "check",
+    [
+        "restart", "edit", "tenants", "endpoint_killed", "switch_killed", "cables_cut", "switch_lost", "gpu_lost",
+        "bad_links",
+    ],
+)  # fmt: skip
 def test_inside_a_running_fabric(check: str, target: str, tmp_path: Path) -> None:
     """See tests/fabric/inside.py: switch restarts, edits by hand beside the controller, tenants on two tiers, what is
     killed under load, links that lose frames."""
