@@ -263,7 +263,6 @@ def _profile_entries(names: Names, port: int, profile: Profile) -> list[Any]:
         "vc_map": vc_map(profile.vc_map),
         "update_threshold": lanes(profile.update_threshold),
         "silence": profile.silence,
-        "stall": 0,
     }
     return [
         names.entry("link_announcement", {"egress_port": port}, "announce", **both, **said),
