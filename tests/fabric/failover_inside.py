@@ -32,7 +32,8 @@ told = threading.Event()
 threading.Thread(target=lambda: (sys.stdin.readline(), told.set()), daemon=True).start()
 LONG = {TIME_OUT_S}
 options = EndpointOptions(
-    timeout_s=3 * LONG, first_rto_s=LONG, min_rto_s=LONG, max_rto_s=LONG, lossless_rto_s=LONG, unreachable_s=1.0
+    timeout_s=3 * LONG, first_rto_s=LONG, min_rto_s=LONG, max_rto_s=LONG, lossless_rto_s=LONG,
+    unreachable_s=UNREACHABLE_S,
 )
 SIZE = 24000
 chooser = np.random.default_rng()
@@ -78,6 +79,14 @@ def _session(run_dir: Path, target: str) -> FabricSession:
     return FabricSession(options, Progress(Console(highlight=False)))
 
 
+def _start(session: FabricSession, unreachable_s: float) -> dict[str, Program]:
+    """Start the traffic and let it run for a while."""
+    source = MEMBER.replace("UNREACHABLE_S", str(unreachable_s))
+    programs = {gpu: Program(session, gpu, source) for gpu in GPUS}
+    time.sleep(1.5)
+    return programs
+
+
 def _cut(session: FabricSession, gpu: str, plane: int, at_switch: bool, up: bool = False) -> None:
     """Take down one end of a GPU's cable, or bring it up again."""
     assert session.ranks is not None
@@ -117,8 +126,7 @@ def cables_cut(run_dir: Path, target: str) -> None:
     """Cut cables at random, at either end: every transaction completes on the other plane, once, without a time-out."""
     chooser = Random(3)
     with _session(run_dir, target) as session:
-        programs = {gpu: Program(session, gpu, MEMBER) for gpu in GPUS}
-        time.sleep(1.5)
+        programs = _start(session, unreachable_s=TIME_OUT_S)
         for _ in range(20):
             gpu, plane, at_switch = chooser.choice(GPUS), chooser.randrange(2), chooser.random() < 0.5
             _cut(session, gpu, plane, at_switch)
@@ -137,8 +145,7 @@ def cables_cut(run_dir: Path, target: str) -> None:
 def switch_lost(run_dir: Path, target: str) -> None:
     """Kill a whole switch: everything completes on the other plane; the switch comes back and is used again."""
     with _session(run_dir, target) as session:
-        programs = {gpu: Program(session, gpu, MEMBER) for gpu in GPUS}
-        time.sleep(1.5)
+        programs = _start(session, unreachable_s=TIME_OUT_S)
         process = session.switches["s2"].process
         assert process is not None
         process.kill()
@@ -161,8 +168,7 @@ def switch_lost(run_dir: Path, target: str) -> None:
 def gpu_lost(run_dir: Path, target: str) -> None:
     """Kill a GPU: its peers learn it from the switches, and nothing that is for others stops."""
     with _session(run_dir, target) as session:
-        programs = {gpu: Program(session, gpu, MEMBER) for gpu in GPUS}
-        time.sleep(1.5)
+        programs = _start(session, unreachable_s=1.0)
         programs.pop("g3").kill()
         time.sleep(3.0)
         reports = _results(programs)
