@@ -30,6 +30,7 @@ from p4switch.toolchain import runtime_library
 
 LOG = logging.getLogger(__name__)
 _NONE = 0xFFFFFFFF  # SW_NONE
+DEFAULT = 4  # SW_DEFAULT: the default entry, of those whose direct counter or meter is meant
 _DRAIN_BYTES = 1 << 18
 _DRAIN_MS = 200  # how long stop() may have to wait for a thread that delivers packet-ins
 
@@ -364,11 +365,11 @@ class DataPlane:
         self._check(self._lib.sw_default_set(self._switch, table.index, index, data, len(data)))
 
     def direct_counter_read(self, entry: TableEntry) -> tuple[int, int]:
-        """Packets and bytes of an entry. Raises EntryMissing."""
-        record = self.table_get(entry)
-        if record is None:
-            raise EntryMissing("there is no entry with this key")
-        return record.packets, record.bytes
+        """Packets and bytes of an entry, or of misses. Raises EntryMissing, InvalidArgument."""
+        op, words = self._key(self._table(self._loaded(), entry.table_id), entry)
+        out = self._ffi.new("uint64_t[2]")
+        self._check(self._lib.sw_direct_counter_read(self._switch, op, words, out))
+        return int(out[0]), int(out[1])
 
     def direct_counter_write(self, entry: TableEntry, packets: int, octets: int) -> None:
         op, words = self._key(self._table(self._loaded(), entry.table_id), entry)
@@ -628,8 +629,9 @@ class DataPlane:
             )
 
     def _key(self, table: Table, entry: TableEntry) -> tuple[Any, Any]:
-        words = self._ffi.new("uint64_t[]", [*table.encode_key(entry), 0])
-        return self._ffi.new("struct sw_table_op *", {"table": table.index, "priority": entry.priority}), words
+        key = [] if entry.is_default else table.encode_key(entry)
+        op = {"table": table.index, "priority": entry.priority, "op": DEFAULT if entry.is_default else 0}
+        return self._ffi.new("struct sw_table_op *", op), self._ffi.new("uint64_t[]", [*key, 0])
 
     @staticmethod
     def _uint32(what: str, value: int) -> int:

@@ -59,7 +59,7 @@ struct sw_replica { uint32_t port, rid; };
 
 /* One table update. `word` is where its words begin in the array given with it: key_words of value, key_words of mask (range
  * keys: high end), then the action's data. A mask covers exact keys in full, lpm, ternary and optional keys as said. */
-enum sw_op { SW_INSERT = 1, SW_MODIFY = 2, SW_DELETE = 3 };
+enum sw_op { SW_INSERT = 1, SW_MODIFY = 2, SW_DELETE = 3, SW_DEFAULT = 4 };
 struct sw_table_op { uint32_t op, table, action; int32_t priority, status; uint32_t word; };
 
 struct sw_meter_config { bool configured; uint64_t cir, cburst, pir, pburst; };
@@ -112,7 +112,9 @@ int sw_meter_write(p4_switch *, uint32_t meter, uint32_t index, const struct sw_
  * after the other) by the hash of its selector keys. A modify takes the choice away again. */
 int sw_table_choose(p4_switch *, const struct sw_table_op *key, const uint64_t *words, uint32_t n, const uint32_t *actions,
                     const uint64_t *data, uint64_t data_words);
-/* Direct ones; as everywhere, `key` names an entry by its key and priority, its op and action are not looked at. */
+/* Direct ones; as everywhere, `key` names an entry by its key and priority; with op SW_DEFAULT, the default entry (misses). Its
+ * action is not looked at. */
+int sw_direct_counter_read(p4_switch *, const struct sw_table_op *key, const uint64_t *words, uint64_t *out);  /* packets, bytes */
 int sw_direct_counter_write(p4_switch *, const struct sw_table_op *key, const uint64_t *words, uint64_t packets, uint64_t bytes);
 int sw_direct_meter_read(p4_switch *, const struct sw_table_op *key, const uint64_t *words, struct sw_meter_config *);
 int sw_direct_meter_write(p4_switch *, const struct sw_table_op *key, const uint64_t *words, const struct sw_meter_config *);

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from finsy.proto import p4r
 
-from p4switch.dataplane import EntryRecord
+from p4switch.dataplane import EntryRecord, TableEntry
 from p4switch.server.arrays import check_count
 from p4switch.server.handler import Sink, Undo, only_modify
 from p4switch.server.meters import decode_meter, encode_meter, refuse_color_counters
 from p4switch.server.schema import Table
-from p4switch.server.status import INVALID_ARGUMENT, NOT_FOUND, UNIMPLEMENTED, RequestError
+from p4switch.server.status import INVALID_ARGUMENT, NOT_FOUND, RequestError
 from p4switch.server.table_reads import describe_key, find_records
 from p4switch.server.table_state import TableState
 
@@ -31,19 +31,25 @@ class _DirectEntities:
     def _one(self, message: p4r.DirectCounterEntry | p4r.DirectMeterEntry, what: str) -> tuple[Table, EntryRecord]:
         table = self._table(message, what)
         if message.table_entry.is_default_action:
-            raise RequestError(
-                UNIMPLEMENTED, f"table '{table.name}': a {what} is kept for entries only, not for misses"
-            )
+            return table, self._misses(table, message.table_entry)
         record = self._state.get(table, self._state.decode_key(table, message.table_entry))
         if record is None:
             raise RequestError(NOT_FOUND, f"entry of table '{table.name}': it does not exist")
         return table, record
 
+    def _misses(self, table: Table, message: p4r.TableEntry) -> EntryRecord:
+        """Give what is kept of the default entry."""
+        if message.match or message.priority:
+            what = f"default entry of table '{table.name}'"
+            raise RequestError(INVALID_ARGUMENT, f"{what}: it has neither match fields nor a priority")
+        entry = TableEntry(table.id, is_default=True)
+        return EntryRecord(entry, False, *self._state.dataplane.direct_counter_read(entry), 0)
+
     def _select(
         self, query: p4r.DirectCounterEntry | p4r.DirectMeterEntry, what: str, sink: Sink
     ) -> Iterator[tuple[Table, EntryRecord]]:
         """Find what a query means, as it is now; the records come as they are asked for."""
-        if query.table_entry.match:
+        if query.table_entry.match or (query.table_entry.is_default_action and query.table_entry.table_id):
             return iter([self._one(query, what)])
         if query.table_entry.table_id:
             tables = [self._table(query, what)]

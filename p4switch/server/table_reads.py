@@ -7,7 +7,7 @@ from functools import partial
 
 from finsy.proto import p4r
 
-from p4switch.dataplane import EntryRecord
+from p4switch.dataplane import EntryRecord, TableEntry
 from p4switch.server.actions import encode_action
 from p4switch.server.handler import Sink
 from p4switch.server.matches import EntryKey, decode_matches, encode_matches
@@ -77,6 +77,9 @@ def _add_all(
 def describe_key(table: Table, record: EntryRecord, into: p4r.TableEntry) -> None:
     """Fill in what identifies an entry."""
     into.table_id = table.id
+    if record.entry.is_default:
+        into.is_default_action = True
+        return
     encode_matches(table.keys, record.entry.matches, into)
     into.priority = record.entry.priority
 
@@ -134,3 +137,10 @@ def _add_default(state: TableState, table: Table, query: p4r.TableEntry, sink: S
     note = state.default_notes.get(table.id)
     if note is not None:
         note.put(message)
+    entry = TableEntry(table.id, is_default=True)
+    if query.HasField("counter_data") and table.direct_counter:
+        counts = state.dataplane.direct_counter_read(entry)
+        message.counter_data.packet_count, message.counter_data.byte_count = counts
+    if query.HasField("meter_config") and table.direct_meter and (meter := state.meter(table, entry)) is not None:
+        config = message.meter_config
+        config.cir, config.cburst, config.pir, config.pburst = meter
