@@ -340,7 +340,7 @@ class TmaSource:
             message.touched = now
             message.deadline = now + message.timeout_s
             d.due = min(d.due, now + d.round_trip.rto, message.deadline)
-        if message.timed_block < 0 and not message.attempts:
+        if message.timed_block < 0:
             message.timed_block = end - 1
             message.timed_at = now
         message.sent = end
