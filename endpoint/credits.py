@@ -1,19 +1,15 @@
 """Credit-based flow control (CBFC) of one link direction and one virtual channel: both ends of it.
 
 Nothing here does input or output; `endpoint.managed_link` puts a sender and a receiver per virtual channel to work, and
-docs/protocol.md section 5 has the rules. Counters are cyclic, modulo 2^20, and travel in 24 bits; differences between
-them stay below 2^19, which is what makes comparing them safe.
+docs/protocol.md section 5 has the rules. Counters are cyclic, modulo 2^20 (`endpoint.cyclic`), and travel in 24 bits;
+differences between them stay below 2^19.
 """
 
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final
 
-COUNTER_BITS: Final = 20
-MODULUS: Final = 1 << COUNTER_BITS
-MASK: Final = MODULUS - 1
-_MAX_DIFFERENCE: Final = (1 << COUNTER_BITS - 1) - 1
+from endpoint.cyclic import MASK, after, distance, steps
 
 
 class Freed(Enum):
@@ -41,7 +37,7 @@ class CreditSender:
     @property
     def used(self) -> int:
         """Credits in use, as the sender knows: what it consumed and does not know to be freed."""
-        return self.consumed - self.freed & MASK
+        return steps(self.freed, self.consumed)
 
     def has_room(self, credits: int) -> bool:
         """Tell whether a frame of so many credits may be sent."""
@@ -49,12 +45,12 @@ class CreditSender:
 
     def consume(self, credits: int) -> None:
         """Count a frame that enters the port's queue. There must be room."""
-        self.consumed = self.consumed + credits & MASK
+        self.consumed = after(self.consumed, credits)
         self.used_watermark = max(self.used_watermark, self.used)
 
     def update(self, freed: int) -> Freed:
         """Take the receiver's credits_freed, if it lies between what is known and what was consumed."""
-        step = freed - self.freed & MASK
+        step = steps(self.freed, freed)
         if freed > MASK or step > self.used:
             return Freed.WRONG
         self.freed = freed
@@ -80,20 +76,20 @@ class CreditReceiver:
     @property
     def used(self) -> int:
         """Credits of what is in the buffer."""
-        return self.consumed - self.freed & MASK
+        return steps(self.freed, self.consumed)
 
     def consume(self, credits: int) -> None:
         """Count a frame that arrived."""
-        self.consumed = self.consumed + credits & MASK
+        self.consumed = after(self.consumed, credits)
 
     def free(self, credits: int) -> None:
         """Count a frame that has left the buffer."""
-        self.freed = self.freed + credits & MASK
+        self.freed = after(self.freed, credits)
 
     @property
     def unreported(self) -> int:
         """Credits freed since the last CF_UPDATE."""
-        return self.freed - self.reported & MASK
+        return steps(self.reported, self.freed)
 
     def update_due(self) -> bool:
         """Tell whether as much was freed since the last CF_UPDATE as makes another one due."""
@@ -109,9 +105,9 @@ class CreditReceiver:
 
         A CC_UPDATE that is older than what has arrived since (repeated or late) says nothing and is ignored.
         """
-        lost = sender_consumed - self.consumed & MASK
-        if sender_consumed > MASK or lost > _MAX_DIFFERENCE:
+        lost = distance(self.consumed, sender_consumed)
+        if sender_consumed > MASK or lost <= 0:
             return 0
-        self.freed = self.freed + lost & MASK
+        self.freed = after(self.freed, lost)
         self.consumed = sender_consumed
         return lost

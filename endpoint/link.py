@@ -20,6 +20,10 @@ POISONED: Final = "poisoned"
 class FramePort(Protocol):
     """What a link needs of its port."""
 
+    @property
+    def backlogged(self) -> bool:
+        """Whether frames wait for the interface to take more."""
+
     def send(self, frame: bytes) -> None:
         """Send a frame; one that cannot be sent is counted there."""
 

@@ -14,7 +14,8 @@ from codec.frames import frame, oefh, parse_link
 from codec.layouts import credits_of
 from codec.profile import LinkProfile
 from endpoint.bringup import LinkState
-from endpoint.credits import MASK, MODULUS, CreditReceiver, CreditSender, Freed
+from endpoint.credits import CreditReceiver, CreditSender, Freed
+from endpoint.cyclic import MASK, MODULUS
 from endpoint.managed_link import ManagedLink
 
 LIMIT = 48
@@ -23,6 +24,8 @@ PROFILE = LinkProfile(credit_limit=LIMIT)
 
 class Wire:
     """One direction of a link, in order: what was sent and has not arrived."""
+
+    backlogged = False
 
     def __init__(self) -> None:
         self.frames: deque[bytes] = deque()

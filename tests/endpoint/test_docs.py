@@ -34,6 +34,7 @@ def test_program_runs(cable: tuple[str, str], tmp_path: Path) -> None:
 def test_every_counter_is_on_the_page() -> None:
     source = "".join(path.read_text() for path in sorted((ROOT / "endpoint").rglob("*.py")))
     names = set(re.findall(r'counters\["(\w+)"\]', source))
+    names |= set(re.findall(r'"(llr_[rt]x_\w+)"', source))
     names |= {f"drop_{reason}" for reason in re.findall(r'_drop\("(\w+)"', source)}
     reasons = (ROOT / "codec" / "frames.py").read_text() + (ROOT / "endpoint" / "link.py").read_text()
     names |= {f"drop_{reason}" for reason in re.findall(r'^[A-Z_0-9]+: Final = "(\w+)"', reasons, re.M)}
