@@ -19,6 +19,8 @@ COMPARISONS: Final = ("incast", "all-to-all", "hotspot", "slow-drain")
 """Scenarios that run with credits and without, side by side; two of them are patterns too."""
 SCENARIOS: Final = (*PATTERNS, *(name for name in COMPARISONS if name not in PATTERNS))
 DEFAULT_SCENARIO: Final = "default"
+TRAFFIC: Final = ("count", "size", "semantics", "window", "seed", "duration")
+"""Options of the traffic command that a run passes on."""
 TARGETS: Final = ("p4switch", "bmv2")
 LINKS: Final = ("open", "managed")
 TOOLS: Final = {
@@ -35,7 +37,7 @@ class Options:
 
     `topo` is written as for `mn --topo`. `scenario` is a traffic pattern or "default"; with a `script`, that runs on
     every GPU instead. `links` is "open" or "managed"; left empty, the scenario decides (see
-    `compares`). `count`, `size`, `window`, `seed` and `duration` are passed to the traffic command where given.
+    `compares`). `traffic` is passed to the traffic command.
     `prompt` asks for the Mininet prompt after the scenario. `started` is when the user asked for it (Unix time, s).
     """
 
@@ -93,15 +95,10 @@ def parse(argv: list[str] | None = None) -> Options:
     )
     parser.add_argument("--no-prompt", action="store_true", help="end after the scenario, also on a terminal")
     parser.add_argument("--timeout", type=float, default=Options.timeout_s, help="limit of one traffic phase, seconds")
-    for name in ("count", "size", "window", "seed", "duration"):
+    for name in TRAFFIC:
         parser.add_argument(f"--{name}", help="passed to the traffic command")
     given = parser.parse_args(argv)
-    traffic = [
-        word
-        for name in ("count", "size", "window", "seed", "duration")
-        if (value := getattr(given, name)) is not None
-        for word in (f"--{name}", value)
-    ]
+    traffic = [word for name in TRAFFIC if (value := getattr(given, name)) is not None for word in (f"--{name}", value)]
     try:
         started = float(env("ETHLINK_STARTED", ""))
     except ValueError:
@@ -141,9 +138,9 @@ def check(options: Options) -> None:
             f"SCENARIO={options.scenario} compares links with credits and without; LINKS={options.links} has no place.",
             "Leave LINKS unset.",
         )
-    if options.compares and {"--count", "--size"} & set(options.traffic):
+    if options.compares and {"--count", "--size", "--semantics"} & set(options.traffic):
         raise LaunchError(
-            f"SCENARIO={options.scenario} compares for a time, and frames of one size: no --count, no --size.",
+            f"SCENARIO={options.scenario} compares for a time, stores of one size: no --count, no --size, no --semantics.",
             "Give --duration, --window or --seed; or choose LINKS=open or LINKS=managed for the plain pattern."
             if options.scenario in PATTERNS
             else "Give --duration, --window or --seed.",
