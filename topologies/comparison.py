@@ -18,7 +18,7 @@ from codec.fabric import Fabric
 from codec.layouts import CREDIT_UPDATE, LINK, LSU, OEFH
 from codec.profile import KEEPALIVE_MS, LinkProfile
 from topologies.errors import LaunchError
-from topologies.losses import Losses, Snapshot, control_frames, link_resets, losses
+from topologies.losses import Losses, Snapshot, link_resets, losses
 from topologies.monitor import Monitor, Sample, peak_share
 from topologies.nodes import PortQueue
 from topologies.ranks import Phase, RankResult
@@ -207,7 +207,7 @@ def _run_side(
     side.link_resets = link_resets(before, after)
     flows = _flows(ranks)
     side.requests_per_s = _rate(flows, paced=False)
-    side.control_share = _control_share(session, before, after)
+    side.control_share = _control_share(session, monitor.samples, flows)
     side.capacity_per_s = _capacity(session, comparison) * (1 - side.control_share)
     side.goodput_ratio = side.requests_per_s / side.capacity_per_s
     side.jain = jain([_rate([flow for flow in flows if flow["src"] == src], paced=False) for src in _sources(flows)])
@@ -288,21 +288,39 @@ def _capacity(session: FabricSession, comparison: Comparison) -> float:
     return comparison.requests_per_s * len(session.fabric.gpus) * share
 
 
-def _control_share(session: FabricSession, before: Snapshot, after: Snapshot) -> float:
-    """Return the share of the slow links' capacity that control frames took, as the switches count them.
+def _control_share(session: FabricSession, samples: Sequence[Sample], flows: Sequence[Mapping[str, Any]]) -> float:
+    """Return the share of the slow links' capacity that control frames took while rates were measured.
 
-    p4switch limits bits, so that one takes what its bytes take. BMv2 limits frames, and the keepalive's own replica,
-    which never leaves the switch, passes the port's queue as well.
+    As the switches count them: p4switch limits bits, so that one takes what its bytes take. BMv2 limits frames, and the
+    keepalive's own replica, which never leaves the switch, passes the port's queue as well.
     """
     queue = session.setting.queue
-    if queue is None:
+    if queue is None or not flows:
         return 0.0
+    first, last = (flows[0][end] for end in ("first_s", "last_s"))
     ports = [(node.name, port) for node in session.fabric.switches for port in session.setting.queues_of(node)]
-    sent = sum(control_frames(after.counters[n][p]) - control_frames(before.counters[n][p]) for n, p in ports)
-    per_port_s = sent / (after.at - before.at) / len(ports)
+    per_port_s = control_rate(samples, ports, first, last) / len(ports)
     if session.options.target == "bmv2":
         return (per_port_s + 1000 / KEEPALIVE_MS) / queue.frames_per_s
     return per_port_s * CONTROL_BYTES / queue.frame_bytes / queue.frames_per_s
+
+
+def control_rate(samples: Sequence[Sample], ports: Iterable[tuple[str, int]], first: float, last: float) -> float:
+    """Return the control frames per second that switches' ports have sent between two times of the monotonic clock.
+
+    As far as samples tell: from the last one before, or the first there is, to the first one after, or the last.
+    """
+    if len(samples) < 2:
+        return 0.0
+    begin = max((sample for sample in samples if sample.counted_at <= first), key=_counted_at, default=samples[0])
+    end = min((sample for sample in samples if sample.counted_at >= last), key=_counted_at, default=samples[-1])
+    seconds = end.counted_at - begin.counted_at
+    sent = sum(end.control[switch][port] - begin.control[switch][port] for switch, port in ports)
+    return sent / seconds if seconds > 0 else 0.0
+
+
+def _counted_at(sample: Sample) -> float:
+    return sample.counted_at
 
 
 def jain(shares: Sequence[float]) -> float:

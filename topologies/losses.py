@@ -20,7 +20,8 @@ from controller.reader import PortCounters
 from topologies.ranks import RankResult
 from topologies.session import FabricSession
 
-_READINGS: Final = 10
+_READINGS: Final = 30
+_BETWEEN_S: Final = 0.05
 _NET_DEV: Final = Path("/proc/net/dev")
 _CONTROL_RX: Final = tuple(name for name in (*UPDATE_COUNTERS, *INIT_COUNTERS) if "_rx" in name)
 _CONTROL_TX: Final = tuple(name for name in (*UPDATE_COUNTERS, *INIT_COUNTERS) if "_tx" in name)
@@ -55,26 +56,36 @@ class Losses:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The counters of all switches, the frames that have come in on their interfaces, and what they hold."""
+    """The counters of all switches, what they hold, and the frames that had come in on their interfaces, read before
+    the counters and after them: control frames come at any time."""
 
-    at: float
     counters: Mapping[str, Mapping[int, PortCounters]]
-    arrived: Mapping[str, int]
+    arrived_before: Mapping[str, int]
+    arrived_after: Mapping[str, int]
     held: Mapping[str, int]
 
     @classmethod
     def take(cls, session: FabricSession) -> Self:
-        """Read it all, until two readings agree on the DATA frames: a control frame may pass between two counters."""
-        before: object = None
-        credits = session.credits()
-        held = {name: sum(sum(port.held_frames) for port in ports.values()) for name, ports in credits.items()}
+        """Read it all, until two readings agree on the DATA frames and on what has come in and was not taken yet: a
+        busy switch is behind, and a control frame may pass between two counters."""
+        last: object = None
+        held: dict[str, int] = {}
         for _ in range(_READINGS):
+            credits = session.credits()
+            held = {name: sum(sum(port.held_frames) for port in ports.values()) for name, ports in credits.items()}
+            arrived = arrived_frames(_NET_DEV.read_text())
             counters = session.counters()
             inside = {name: [_in_and_out(port) for port in ports.values()] for name, ports in counters.items()}
-            if inside == before:
+            waiting = {
+                port.iface: arrived.get(port.iface, 0) - counters[node.name][port.port].rx_frames
+                for node in session.fabric.switches
+                for port in node.ports
+            }
+            if (held, inside, waiting) == last:
                 break
-            before = inside
-        return cls(time.monotonic(), counters, arrived_frames(_NET_DEV.read_text()), held)
+            last = held, inside, waiting
+            time.sleep(_BETWEEN_S)
+        return cls(counters, arrived, arrived_frames(_NET_DEV.read_text()), held)
 
 
 def arrived_frames(net_dev: str) -> dict[str, int]:
@@ -91,7 +102,7 @@ def losses(fabric: Fabric, before: Snapshot, after: Snapshot, ranks: Sequence[Ra
         missing = before.held.get(node.name, 0) - after.held.get(node.name, 0)
         for port in node.ports:
             old, new = before.counters[node.name][port.port], after.counters[node.name][port.port]
-            arrived = after.arrived.get(port.iface, 0) - before.arrived.get(port.iface, 0)
+            arrived = after.arrived_before.get(port.iface, 0) - before.arrived_after.get(port.iface, 0)
             rings += max(0, arrived - (new.rx_frames - old.rx_frames))
             missing += _data_in(new) - _data_in(old) - (_data_out(new) - _data_out(old))
             named.update(new.drops)

@@ -13,7 +13,7 @@ from typing import Final, Self
 from controller.credits import PortCredits
 from controller.probing import NoAnswers, ProbeFiles
 from controller.reader import ReadError, SwitchReader
-from topologies.losses import frames_inside
+from topologies.losses import control_frames, frames_inside
 from topologies.session import FabricSession
 
 PERIOD_S: Final = 0.2
@@ -21,13 +21,16 @@ PERIOD_S: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One look: seconds since the start, and by switch the credits of each port, frames in less frames out, and frames
-    dropped for want of room so far."""
+    """One look: seconds since the start, and by switch the credits of each port, frames in less frames out, frames
+    dropped for want of room so far, and the control frames that each port has sent, read at `counted_at` (monotonic
+    clock, s)."""
 
     at_s: float
     credits: Mapping[str, Mapping[int, PortCredits]]
     inside: Mapping[str, int]
     dropped: Mapping[str, int] = field(default_factory=dict)
+    control: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    counted_at: float = 0.0
 
 
 class Monitor:
@@ -62,10 +65,16 @@ class Monitor:
                         credits: Mapping[str, Mapping[int, PortCredits]] = self._probes.read()
                     else:
                         credits = {name: reader.credits() for name, reader in readers.items()}
-                    counters = {name: list(reader.counters().values()) for name, reader in readers.items()}
-                    inside = {name: frames_inside(ports) for name, ports in counters.items()}
-                    dropped = {name: sum(p.drops.get("no_room", 0) for p in ps) for name, ps in counters.items()}
-                    self.samples.append(Sample(at_s, credits, inside, dropped))
+                    counted_at = time.monotonic()
+                    counters = {name: reader.counters() for name, reader in readers.items()}
+                    inside = {name: frames_inside(ports.values()) for name, ports in counters.items()}
+                    control = {
+                        name: {n: control_frames(p) for n, p in ports.items()} for name, ports in counters.items()
+                    }
+                    dropped = {
+                        name: sum(p.drops.get("no_room", 0) for p in ports.values()) for name, ports in counters.items()
+                    }
+                    self.samples.append(Sample(at_s, credits, inside, dropped, control, counted_at))
 
 
 def peak_share(samples: Sequence[Sample], own_limits: Sequence[int]) -> float:

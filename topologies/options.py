@@ -140,7 +140,7 @@ def check(options: Options) -> None:
         )
     if options.compares and {"--count", "--size", "--semantics"} & set(options.traffic):
         raise LaunchError(
-            f"SCENARIO={options.scenario} compares for a time, stores of one size: no --count, no --size, no --semantics.",
+            f"SCENARIO={options.scenario} compares for a time, and one size: no --count, no --size, no --semantics.",
             "Give --duration, --window or --seed; or choose LINKS=open or LINKS=managed for the plain pattern."
             if options.scenario in PATTERNS
             else "Give --duration, --window or --seed.",

@@ -22,8 +22,8 @@ class Report:
     what was compared with what it must be; `frames_lost` requests and messages that were given up;
     `frames_retransmitted` requests and blocks that were sent again. `first_verified_at` is in seconds of Unix time.
     `per_peer` holds latencies per peer where they are taken so. Streams report per destination: `flows` what completed
-    in the time that counts, `latency_counts` how many accesses took how many microseconds. `ok` is true only when
-    everything was done and no byte was wrong.
+    in the time that counts (`first_s` to `last_s` of the monotonic clock), `latency_counts` how many accesses took how
+    many microseconds. `ok` is true only when everything was done and no byte was wrong.
     """
 
     pattern: str

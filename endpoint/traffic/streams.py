@@ -120,7 +120,7 @@ def stream(run: Run) -> None:
         report.bytes_moved += p.size * (one.sent - one.given_up)
         report.flows[str(one.dst)] = {
             "completed": one.completed, "bytes": one.completed * p.size, "seconds": duration_s,
-            "given_up": one.given_up, "paced": bool(one.rate),
+            "given_up": one.given_up, "paced": bool(one.rate), "first_s": first, "last_s": last,
         }  # fmt: skip
         report.latency_counts[str(one.dst)] = {str(us): n for us, n in sorted(one.latencies.items())}
         claim = one.sent if not one.given_up else 0

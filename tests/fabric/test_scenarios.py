@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -92,6 +93,25 @@ def test_two_tiers_with_credits_do_not_lock_up(launcher: Launcher) -> None:
     held = sum(link.get("frames_held", 0) for link in links)
     assert held > 0, "the traffic met no backpressure"
     assert held == sum(link.get("frames_released", 0) for link in links)
+
+
+def test_a_fabric_that_locks_up_is_noticed(launcher: Launcher, tmp_path: Path) -> None:
+    """The same with a switch program that never lets go of what it holds: the run must fail, and say why."""
+    changed = tmp_path / "p4src"
+    shutil.copytree(REPOSITORY / "p4src", changed)
+    file = changed / "hold.p4"
+    grants = "credits_granted.write(port, lane_plus(granted, lane, meta.granted));"
+    assert file.read_text().count(grants) == 1
+    file.write_text(file.read_text().replace(grants, "go = false;"))
+    status, output, _ = launcher.run(
+        "--topo", "leafspine,6,2,2", "--duration", "5", "--program", str(changed / "ethlink.p4"),
+        SCENARIO="all-to-all", LINKS="managed",
+    )  # fmt: skip
+    assert status == 1
+    assert "FAILED: all-to-all" in output
+    logs = [path.read_text() for path in (launcher.run_dir / "logs").glob("all-to-all-g*.log")]
+    assert any("no answer in" in log for log in logs), logs
+    assert json.loads((launcher.run_dir / "summary.json").read_text())["ok"] is False
 
 
 def test_a_script_of_the_user_runs_on_every_gpu(launcher: Launcher, tmp_path: Path) -> None:

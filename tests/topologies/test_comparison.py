@@ -11,7 +11,7 @@ from PIL import Image
 from codec.fabric import Fabric
 from controller.reader import PortCounters
 from tests.controller.test_credits import some
-from topologies.comparison import COMPARED, Compared, Side, check, jain, judge, percentile, setting_of
+from topologies.comparison import COMPARED, Compared, Side, check, control_rate, jain, judge, percentile, setting_of
 from topologies.describe import describe
 from topologies.errors import LaunchError
 from topologies.losses import Losses, Snapshot, arrived_frames, link_resets, losses
@@ -103,7 +103,8 @@ s1-eth1: 96000    120    0    0    0     0    0         0   1000      10    0   
 def test_losses_are_what_is_missing_between_in_and_out() -> None:
     made = fabric("planes,2,1")
     clean = {n: PortCounters() for n in (1, 2, 510)}
-    before = Snapshot(0.0, {"s1": clean}, {"s1-eth1": 0, "s1-eth2": 0}, {"s1": 0})
+    nothing = {"s1-eth1": 0, "s1-eth2": 0}
+    before = Snapshot({"s1": clean}, nothing, nothing, {"s1": 0})
     ports = {
         # 120 arrived at the interface, 117 in the switch: 7 of them control, 4 refused, so that 106 are DATA
         1: PortCounters(117, 0, 3, 0, {"no_room": 4}, {"cbfc_num_cf_update_messages_rx": 7, "llr_tx_init_ctl_os": 3}),
@@ -111,7 +112,8 @@ def test_losses_are_what_is_missing_between_in_and_out() -> None:
         2: PortCounters(0, 0, 100, 0, {}, {"cbfc_num_cf_update_messages_tx": 5, "stale_session": 1, "silences": 2}),
         510: PortCounters(),
     }
-    after = Snapshot(1.0, {"s1": ports}, arrived_frames(NET_DEV) | {"s1-eth2": 0}, {"s1": 2})
+    arrived = arrived_frames(NET_DEV) | {"s1-eth2": 0}
+    after = Snapshot({"s1": ports}, arrived, arrived | {"s1-eth1": 300}, {"s1": 2})  # more came while this was read
     rank = RankResult("g1", 0, Path(), {"frames_lost": 6, "ports": {"0": {"rx_dropped_full": 5, "rx_frames": 9}}})
     found = losses(made, before, after, [rank])
     assert found == Losses(switch_queues=106 - 96 - 2, switch_rings=3, endpoint_buffers=5, no_room=4, given_up=6)
@@ -126,6 +128,17 @@ def test_the_greatest_share_counts_watermarks_and_own_buffers() -> None:
     assert peak_share([sample], (128,) * 8) == 0.75
     assert peak_share([sample], (40,) * 8) == 0.8
     assert peak_share([], (1,) * 8) == 0
+
+
+def test_control_frames_count_while_rates_are_measured() -> None:
+    """Not before, when links come up, nor afterwards, when they are idle."""
+    sent = [(0.0, 0), (1.0, 10), (2.0, 30), (3.0, 60), (4.0, 61)]
+    samples = [Sample(at, {}, {}, {}, {"s1": {1: count, 2: 0}, "s2": {1: count}}, 100 + at) for at, count in sent]
+    ports = [("s1", 1), ("s2", 1)]
+    assert control_rate(samples, ports, 101.2, 102.9) == pytest.approx(2 * 25)
+    assert control_rate(samples, ports, 101.0, 102.0) == pytest.approx(2 * 20)
+    assert control_rate(samples, ports, 50.0, 500.0) == pytest.approx(2 * 61 / 4)
+    assert control_rate(samples[:1], ports, 0.0, 1.0) == 0
 
 
 def test_the_plot_is_a_png_also_without_samples(tmp_path: Path) -> None:
