@@ -119,6 +119,8 @@ class ProbeOp(IntEnum):
 
     READ_CREDITS = 2
     CREDITS = 3
+    READ_RETRY = 6
+    RETRY = 7
 
 
 class LinkState(IntEnum):

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from codec.constants import HOPS, MAX_FRAME, MIN_FRAME, OEFH_VERSION, Kind, Next
-from codec.layouts import LINK, LSU, OEFH, TMA
+from codec.layouts import EVENT, LINK, LSU, OEFH, TMA
 
 Buffer = bytes | bytearray | memoryview
 
@@ -23,6 +23,7 @@ _LINK_WORD: Final = struct.Struct(">Q")  # the link header's kind, flags, seq, a
 _LINK: Final = struct.Struct(">QI")
 _OEFH: Final = struct.Struct(">HI")  # version, vc, ecn, f and 8 bits of dst; then the rest
 _LSU: Final = struct.Struct(">BBHIHQ")
+_EVENT: Final = struct.Struct(">BBHHHHI")  # the 48 bits of the timestamp in two parts
 _PACKET_LSU: Final = struct.Struct(">HIBBHIHQ")  # OEFH and LSU header in one
 _LSU_HEADERS: Final = OEFH.size + LSU.size
 _TMA: Final = struct.Struct(">BBHIHHIIQ")
@@ -75,6 +76,22 @@ class Oefh(NamedTuple):
     next: int
     hops: int
     entropy: int
+
+
+class Event(NamedTuple):
+    """An EVENT packet: what the OEFH says that matters to an endpoint, and the event.
+
+    `timestamp` is in microseconds of the switch's clock.
+    """
+
+    dst: int
+    src: int
+    type: int
+    plane: int
+    subject: int
+    sequence: int
+    detail: int
+    timestamp: int
 
 
 class Lsu(NamedTuple):
@@ -199,6 +216,18 @@ def parse_oefh(packet: memoryview) -> Oefh:
         low >> 8 & 0xF,
         low & 0xFF,
     )
+
+
+def parse_event(packet: memoryview) -> Event:
+    """Return an EVENT packet's fields. `packet` begins with an OEFH whose `next` is EVENT, and may be longer.
+
+    Raises FrameError when it is truncated or of another version.
+    """
+    header = parse_oefh(packet)
+    if len(packet) < OEFH.size + EVENT.size:
+        raise FrameError(TRUNCATED)
+    kind, plane, subject, sequence, detail, high, low = _EVENT.unpack_from(packet, OEFH.size)
+    return Event(header.dst, header.src, kind, plane, subject, sequence, detail, high << 32 | low)
 
 
 def with_entropy(packet: bytes, entropy: int) -> bytes:

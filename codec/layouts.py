@@ -207,6 +207,23 @@ PROBE_CREDITS: Final = Layout(
     ),
 )
 
+PROBE_RETRY: Final = Layout(
+    "probe_retry_t",
+    (
+        Field("tx_state", 8),
+        Field("rx_state", 8),
+        Field("session", 16),
+        Field("outstanding_frames_max", 16),
+        Field("replays", 8),
+        Field("zero", 8),
+        Field("next_seq", 32),
+        Field("unacknowledged_seq", 32),
+        Field("replay_seq", 32),
+        Field("outstanding_bytes", 32),
+        Field("expected_seq", 32),
+    ),
+)
+
 CREDIT_UPDATE: Final = Layout(
     "credit_update_t",
     (
@@ -228,7 +245,7 @@ NOTICE: Final = Layout(
 )
 
 LAYOUTS: Final[tuple[Layout, ...]] = (
-    LINK, OEFH, LSU, TMA, EVENT, PROBE, PROBE_CREDITS, LINK_INIT, CREDIT_UPDATE, LLR_CONTROL, NOTICE,
+    LINK, OEFH, LSU, TMA, EVENT, PROBE, PROBE_CREDITS, PROBE_RETRY, LINK_INIT, CREDIT_UPDATE, LLR_CONTROL, NOTICE,
 )  # fmt: skip
 
 BODY_OF_KIND: Final[Mapping[Kind, Layout]] = {
@@ -243,7 +260,7 @@ BODY_OF_KIND: Final[Mapping[Kind, Layout]] = {
 
 HEADER_OF_NEXT: Final[Mapping[Next, Layout]] = {Next.LSU: LSU, Next.TMA: TMA, Next.EVENT: EVENT, Next.PROBE: PROBE}
 
-BODY_OF_PROBE: Final[Mapping[ProbeOp, Layout]] = {ProbeOp.CREDITS: PROBE_CREDITS}
+BODY_OF_PROBE: Final[Mapping[ProbeOp, Layout]] = {ProbeOp.CREDITS: PROBE_CREDITS, ProbeOp.RETRY: PROBE_RETRY}
 """What follows a PROBE, where anything does."""
 
 CRC_OFFSET: Final = LINK.size - 4

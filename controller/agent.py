@@ -21,7 +21,7 @@ from codec.fabric import SwitchNode
 from controller.credits import PortCredits, parse_answer, probe
 from controller.entities import drift, from_p4, packet_in_limits, to_p4
 from controller.entries import Entry
-from controller.links import clone_sessions, keepalive_group, managed_ports
+from controller.links import clone_sessions, managed_ports, multicast_groups
 from controller.packets import PROBE_REASON, describe_packet_in
 from controller.pipeline import Pipeline, push, read_cookie
 from controller.status import State, SwitchStatus
@@ -207,7 +207,7 @@ class SwitchAgent:
         for start in range(0, len(missing), BATCH):
             await switch.insert([to_p4(item) for item in missing[start : start + BATCH]])
         await switch.modify(packet_in_limits())
-        await self._replicate(switch, keepalive_group(self.node))
+        await self._replicate(switch, multicast_groups(self.node))
         took = time.monotonic() - started
         log.info("%s: program and %d entries installed in %.2f s", self.node.name, len(missing), took)
         self._set(cookie=cookie, boots=self.status.boots + 1)

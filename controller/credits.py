@@ -35,10 +35,20 @@ UPDATE_COUNTERS: Final = (
 INIT_COUNTERS: Final = (
     "llr_tx_init_ctl_os", "llr_rx_init_ctl_os", "llr_tx_init_echo_ctl_os", "llr_rx_init_echo_ctl_os"
 )  # fmt: skip
+ACK_COUNTERS: Final = ("llr_tx_ack_ctl_os", "llr_rx_ack_ctl_os", "llr_tx_nack_ctl_os", "llr_rx_nack_ctl_os")
+RETRY_COUNTERS: Final = (
+    *ACK_COUNTERS, "llr_rx_ack_nack_seq_error", "llr_tx_ok", "llr_tx_replay", "llr_tx_replayed", "llr_tx_postponed",
+    "llr_tx_discard", "llr_replay_timeouts", "llr_flushes", "llr_copies_lost", "llr_line_rounds", "llr_line_ended",
+    "llr_rx_ok", "llr_rx_poisoned", "llr_rx_bad", "llr_rx_expected_seq_good", "llr_rx_expected_seq_poisoned",
+    "llr_rx_expected_seq_bad", "llr_rx_missing_seq", "llr_rx_replay",
+)  # fmt: skip
+FAULT_COUNTERS: Final = (
+    "link_fault_drops", "link_fault_corruptions", "link_fault_duplicates", "link_fault_delays"
+)  # fmt: skip
 LINK_COUNTERS: Final = (
-    *UPDATE_COUNTERS, *INIT_COUNTERS, "link_ups", "link_resets", "silences", "wrong_cf_updates", "wrong_cc_updates",
-    "losses_written_off", "frames_held", "frames_released", "frames_returned", "frames_marked", "tickets_skipped",
-    "holds_written_off", "buffers_written_off", "stale_session",
+    *UPDATE_COUNTERS, *INIT_COUNTERS, *RETRY_COUNTERS, *FAULT_COUNTERS, "link_ups", "link_resets", "silences",
+    "wrong_cf_updates", "wrong_cc_updates", "losses_written_off", "frames_held", "frames_released", "frames_returned",
+    "frames_marked", "tickets_skipped", "holds_written_off", "buffers_written_off", "stale_session",
 )  # fmt: skip
 """Counters by port that only managed links move; docs/pipeline.md says what each counts."""
 

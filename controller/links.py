@@ -1,4 +1,4 @@
-"""Compute what the managed ports of a switch need: link profiles for its tables, clone sessions, the keepalive group.
+"""Compute what the links of a switch need: profiles for its tables, clone sessions, multicast groups.
 
 Pure functions, like `controller.routes`. docs/pipeline.md says what each of these is for. A profile was checked where
 it was made (`codec.profile`), so that nothing is installed that could not carry traffic.
@@ -13,12 +13,21 @@ import finsy as fy
 
 from codec.constants import MAX_FRAME, Capability
 from codec.fabric import Fabric, SwitchNode, SwitchPort
-from codec.profile import LinkProfile
+from codec.profile import FLUSH_ACTIONS, LinkProfile
 from controller.entries import Entry, entry
 
 HOLD_PORT: Final = 509
 """Where frames without credit wait: a port without a link, whose clones of them go round."""
+LINE_PORTS: Final = (508, 504)
+"""Where copies of numbered frames wait for their acknowledgement; on the second one while their port replays."""
+DELAY_PORT: Final = 505
+"""Where a link fault delays frames."""
+COPY_SESSIONS: Final = 512
+"""Added to a port, or to DELAY_PORT: the clone session that makes a copy for the line as well."""
+PORT_REPLICA: Final = 2
+"""Replication id by which a port knows the second one of a pair of frames that a link fault made."""
 KEEPALIVE_GROUP: Final = 1
+RETRY_GROUP: Final = 2
 _LANE_BITS: Final = 24
 _VC_BITS: Final = 3
 
@@ -37,7 +46,7 @@ def managed_ports(switch: SwitchNode) -> list[SwitchPort]:
 
 
 def link_entries(fabric: Fabric, switch: SwitchNode) -> list[Entry]:
-    """Return the table entries with the profiles of the managed ports: for the ingress and to be announced."""
+    """Return the table entries with the profiles of the managed ports: for the ingress, to be announced, to retry."""
     entries: list[Entry] = []
     for port in managed_ports(switch):
         profile = fabric.profiles[port.profile]
@@ -47,10 +56,14 @@ def link_entries(fabric: Fabric, switch: SwitchNode) -> list[Entry]:
             "packet_overhead": profile.packet_overhead & 0xFF,
             "credit_limit": lanes(profile.limits()),
         }
+        if profile.llr:
+            entries.append(_retry_entry(port, profile))
+        capabilities = Capability.CBFC | Capability.LLR if profile.llr else Capability.CBFC
         entries.append(
             entry(
                 "link_announcement", {"egress_port": port.port}, "announce", **settings,
-                capabilities=int(Capability.CBFC), max_frame=MAX_FRAME, outstanding_frames_max=0,
+                capabilities=int(capabilities), max_frame=MAX_FRAME,
+                outstanding_frames_max=profile.outstanding_frames_max if profile.llr else 0,
             )
         )  # fmt: skip
         entries.append(
@@ -61,6 +74,15 @@ def link_entries(fabric: Fabric, switch: SwitchNode) -> list[Entry]:
             )
         )  # fmt: skip
     return entries
+
+
+def _retry_entry(port: SwitchPort, profile: LinkProfile) -> Entry:
+    return entry(
+        "llr_profile", {"port": port.port}, "set_retry",
+        outstanding_frames_max=profile.outstanding_frames_max, outstanding_bytes_max=profile.outstanding_bytes_max,
+        replay_timer=profile.replay_timer_us, replay_count_max=profile.replay_count_max,
+        flush_action=FLUSH_ACTIONS.index(profile.flush_action), re_init_on_flush=int(profile.re_init_on_flush),
+    )  # fmt: skip
 
 
 def egress_entry(fabric: Fabric, port: SwitchPort) -> Entry:
@@ -80,12 +102,27 @@ def vc_map(profile: LinkProfile) -> int:
 
 
 def clone_sessions(switch: SwitchNode) -> list[fy.P4CloneSessionEntry]:
-    """Return the clone sessions: one to each managed port, for its control frames, and the hold loop's."""
-    ports = [port.port for port in managed_ports(switch)]
-    return [fy.P4CloneSessionEntry(port, replicas=[port]) for port in (*ports, *([HOLD_PORT] if ports else []))]
+    """Return the clone sessions.
+
+    One to each port, for its control frames and for what a link fault doubles or delays; those of the loops where
+    frames wait; for ports that may retry, pairs of a copy that waits for acknowledgement and one that a fault makes.
+    """
+    managed = [port.port for port in managed_ports(switch)]
+    loops = (DELAY_PORT, *((*LINE_PORTS, HOLD_PORT) if managed else ()))
+    sessions = [fy.P4CloneSessionEntry(port, replicas=[port]) for port in (*(p.port for p in switch.ports), *loops)]
+    line = LINE_PORTS[0]
+    for port in managed:
+        sessions.append(fy.P4CloneSessionEntry(port + COPY_SESSIONS, replicas=[(line, 1), (port, PORT_REPLICA)]))
+    if managed:
+        sessions.append(fy.P4CloneSessionEntry(DELAY_PORT + COPY_SESSIONS, replicas=[(line, 1), (DELAY_PORT, 1)]))
+    return sessions
 
 
-def keepalive_group(switch: SwitchNode) -> list[fy.P4MulticastGroupEntry]:
-    """Return the multicast group by which a tick reaches every managed port; none when there is no such port."""
+def multicast_groups(switch: SwitchNode) -> list[fy.P4MulticastGroupEntry]:
+    """Return the groups by which a tick reaches managed ports: for keepalives, and for acknowledgements that are due.
+
+    Every managed port is in both, so that a port's profile alone says whether it retries.
+    """
     replicas = [(port.port, port.port) for port in managed_ports(switch)]
-    return [fy.P4MulticastGroupEntry(KEEPALIVE_GROUP, replicas=replicas)] if replicas else []
+    groups = (KEEPALIVE_GROUP, RETRY_GROUP) if replicas else ()
+    return [fy.P4MulticastGroupEntry(group, replicas=replicas) for group in groups]

@@ -1,5 +1,6 @@
-"""A GPU on the fabric: link layer, load/store, RDMA, and the traffic tools (`python -m endpoint`)."""
+"""A GPU on the fabric: link layer, load/store, RDMA, collectives, and the traffic tools (`python -m endpoint`)."""
 
+from endpoint.collectives import Algorithm, Group, Operator
 from endpoint.errors import (
     AccessError,
     AccessRefused,
@@ -8,6 +9,9 @@ from endpoint.errors import (
     BadOpcode,
     BarrierTimeout,
     ClosedError,
+    CollectiveError,
+    CollectiveMismatch,
+    CollectiveTimeout,
     ConfigurationError,
     EndpointError,
     FenceTimeout,
@@ -17,6 +21,7 @@ from endpoint.errors import (
     OutOfRange,
     PortError,
     TmaTimeout,
+    Unreachable,
 )
 from endpoint.gpu import Gpu, Semantics
 from endpoint.memory import Region
@@ -27,24 +32,31 @@ from endpoint.transfer import Transfer
 __all__ = [
     "AccessError",
     "AccessRefused",
+    "Algorithm",
     "BadKey",
     "BadLength",
     "BadOpcode",
     "BarrierTimeout",
     "ClosedError",
+    "CollectiveError",
+    "CollectiveMismatch",
+    "CollectiveTimeout",
     "ConfigurationError",
     "EndpointError",
     "EndpointOptions",
     "FenceTimeout",
     "Gpu",
+    "Group",
     "LsuTimeout",
     "Misaligned",
     "Notification",
     "NotificationTimeout",
+    "Operator",
     "OutOfRange",
     "PortError",
     "Region",
     "Semantics",
     "TmaTimeout",
     "Transfer",
+    "Unreachable",
 ]

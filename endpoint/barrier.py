@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from endpoint.errors import BarrierTimeout, LsuTimeout
+from endpoint.errors import BarrierTimeout, LsuTimeout, Unreachable
 from endpoint.memory import Region
 
 ROUNDS_MAX = 12
@@ -57,7 +57,7 @@ class Barrier:
             to = self._ranks[(self._rank + (1 << step)) % size]
             try:
                 self._add(to, self._region.base + 8 * step, max(0.001, deadline - time.monotonic()))
-            except LsuTimeout as error:
+            except (LsuTimeout, Unreachable) as error:
                 raise BarrierTimeout(f"barrier {self._passed}: GPU {to} did not answer in {timeout_s} s") from error
             if not self._wait(self._region, partial(self._added, step), deadline - time.monotonic()):
                 before = self._ranks[(self._rank - (1 << step)) % size]

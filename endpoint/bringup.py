@@ -62,6 +62,11 @@ class Bringup:
         self.state = LinkState.INIT
         self.restarts += 1
 
+    def forget_peer(self) -> None:
+        """Take whoever is at the other end for a new peer."""
+        self.peer_epoch = 0
+        self.state = LinkState.INIT
+
     def receive(self, init: LinkInit, echo: bool) -> Change:
         """Take an LLR_INIT, or an echo of one, that the peer sent; an LLR_INIT is to be answered after this call."""
         echoed = init.peer_epoch

@@ -21,7 +21,9 @@ from typing import Any, Final
 
 from codec.constants import MAX_GPU_ID, LsuOpcode, Next, Vc
 from codec.frames import Buffer, FrameError, Lsu, Tma, parse_lsu, parse_tma
+from endpoint.carrier import Carriers
 from endpoint.errors import ClosedError
+from endpoint.failover import Failover
 from endpoint.initiator import Initiator
 from endpoint.link import LinkLayer
 from endpoint.memory import Region
@@ -38,7 +40,10 @@ _OVERSLEPT_S: Final = 0.005
 """Time overslept that a GPU with a service time makes up for."""
 _TICK_S: Final = 0.02
 """Longest sleep: how late a time-out may be noticed."""
+_LOOK_S: Final = 0.01
+"""So often the carriers are looked at, though the kernel tells of no change: it may tell late."""
 _LSU: Final = int(Next.LSU)
+_EVENT: Final = int(Next.EVENT)
 _TMA: Final = int(Next.TMA)
 _CONTROL_VC: Final = int(Vc.CONTROL)
 _KNOWN_NEXT: Final = frozenset(int(value) for value in Next)
@@ -63,6 +68,8 @@ class Engine:
         ports: Mapping[int, Port],
         links: Mapping[int, LinkLayer],
         target: Target,
+        failover: Failover,
+        carriers: Carriers,
         counters: Counter[str],
         service_s: float = 0.0,
     ) -> None:
@@ -70,6 +77,9 @@ class Engine:
         self._ports = dict(ports)
         self._links = dict(links)
         self._target = target
+        self._failover = failover
+        self._carriers = carriers
+        self._next_look = 0.0
         self._counters = counters
         self._service_s = service_s
         self._free_at = 0.0
@@ -83,7 +93,8 @@ class Engine:
         self._stopping = False
         self._failure: BaseException | None = None
         self._last_request = 0.0
-        self._polled: dict[int, tuple[Port, LinkLayer]] = {}
+        self._polled: dict[int, tuple[int, Port, LinkLayer]] = {}
+        """Plane, port and link of each descriptor."""
         self._wake: int
         self._epoll: select.epoll
         self._thread = threading.Thread(target=self._run, name=f"gpu-{gpu_id}", daemon=True)
@@ -95,9 +106,10 @@ class Engine:
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._epoll = select.epoll()
         self._epoll.register(self._wake, select.EPOLLIN)
+        self._epoll.register(self._carriers.fileno(), select.EPOLLIN)
         for plane, port in self._ports.items():
             self._epoll.register(port.fileno(), select.EPOLLIN)
-            self._polled[port.fileno()] = port, self._links[plane]
+            self._polled[port.fileno()] = plane, port, self._links[plane]
         self._thread.start()
 
     def transmit(self, plane: int, packet: bytes) -> None:
@@ -117,11 +129,12 @@ class Engine:
         operations: Iterable[Operation],
         finish: Callable[[list[Any]], Any],
         timeout_s: float,
+        patient: bool = False,
     ) -> Transfer:
         """Send `count` requests, each as soon as the window has room for it, and return the transfer that they make.
 
-        Each may take `timeout_s` seconds. Once one has failed, no more are sent. Raises ClosedError when the engine
-        has stopped.
+        Each may take `timeout_s` seconds; `patient` ones wait as long for a plane too. Once one has failed, no more are
+        sent. Raises ClosedError when the engine has stopped.
         """
         transfer: Transfer = Transfer(count, finish)
         initiator = self._initiator
@@ -141,7 +154,9 @@ class Engine:
                         initiator.want_room(dst)
                         wait = self._room.add()
                         break
-                    initiator.submit(now, now + timeout_s, dst, opcode, key, address, length, data, transfer, index)
+                    initiator.submit(
+                        now, now + timeout_s, dst, opcode, key, address, length, data, transfer, index, patient
+                    )
                     following = next(left, None)
                     if following is None:
                         break
@@ -209,7 +224,10 @@ class Engine:
                 events = self._epoll.poll(timeout)
                 again = False
                 for descriptor, event in events:
-                    if descriptor != self._wake:
+                    if descriptor == self._carriers.fileno():
+                        self._carriers.drain()
+                        self._next_look = 0.0
+                    elif descriptor != self._wake:
                         self._let_callers_in()
                         with self.lock:
                             again |= self._serve(descriptor, event)
@@ -220,6 +238,7 @@ class Engine:
                     due = min(
                         now + _TICK_S,
                         self._poll_links(now),
+                        self._failover.poll(now),
                         self._initiator.expire(now) or math.inf,
                         self._tma.source.expire(now) or math.inf,
                     )
@@ -232,7 +251,7 @@ class Engine:
 
     def _serve(self, descriptor: int, event: int) -> bool:
         """Take frames from a port; tell whether there may be more."""
-        port, link = self._polled[descriptor]
+        plane, port, link = self._polled[descriptor]
         if event & select.EPOLLOUT:
             port.flush()
             if not port.backlogged:
@@ -245,7 +264,7 @@ class Engine:
                 break
             packet = link.receive(frame)
             if packet is not None:
-                answer = self._deliver(packet)
+                answer = self._deliver(plane, packet)
                 if isinstance(answer, list):  # READ_DATA: the last one frees what the request took
                     for part in answer[:-1]:
                         link.send(part)
@@ -256,24 +275,33 @@ class Engine:
         return more
 
     def _poll_links(self, now: float) -> float:
-        """Let every link do what the time asks for; return when the next one will be due."""
+        """Let every link do what the time asks for, and act on what became of them; return when one will be due."""
         due = math.inf
-        for port, link in self._polled.values():
+        look = now >= self._next_look
+        if look:
+            self._next_look = now + _LOOK_S
+        for _, port, link in self._polled.values():
+            if look:
+                link.carrier(self._carriers.is_up(port.iface))
             due = min(due, link.poll(now) or math.inf)
             self._watch(port)
         shares = [link.requests_per_destination for link in self._links.values() if link.is_up]
         limited = [share for share in shares if share is not None]
         if shares:  # while no link is up, what held of the last ones does
             self._initiator.limit_per_destination(sum(limited) if len(limited) == len(shares) else None)
+        self._failover.watch_links(now)
         return due
 
-    def _deliver(self, packet: memoryview) -> Answer:
-        """Act on a packet that a link layer accepted; return what is to be sent in answer."""
+    def _deliver(self, plane: int, packet: memoryview) -> Answer:
+        """Act on a packet that a plane's link layer accepted; return what is to be sent in answer."""
         following = packet[4] >> 4
         if following == _LSU:
             parse: Callable[[memoryview], Lsu | Tma] = parse_lsu
         elif following == _TMA:
             parse = parse_tma
+        elif following == _EVENT:
+            self._failover.take(time.monotonic(), plane, packet)
+            return None
         else:
             return self._drop("unsupported_next" if following in _KNOWN_NEXT else "unknown_next")
         try:

@@ -98,8 +98,31 @@ class NotificationTimeout(EndpointError, TimeoutError):
     """No notification came in time."""
 
 
+class Unreachable(AccessError, ConnectionError):
+    """No plane leads to the destination: its links or switches are down, or it is. The access may or may not have taken
+    effect, but never more than once."""
+
+    reason = "unreachable"
+
+
 class BarrierTimeout(EndpointError, TimeoutError):
     """Not all GPUs came to the barrier in time."""
+
+
+class CollectiveError(EndpointError):
+    """A collective failed. The GPUs are out of step, and no later one works: end the program."""
+
+
+class CollectiveTimeout(CollectiveError, TimeoutError):
+    """A collective stood still for too long; `missing` are the GPUs that it waits for."""
+
+    def __init__(self, message: str, missing: tuple[int, ...]) -> None:
+        super().__init__(message)
+        self.missing = missing
+
+
+class CollectiveMismatch(CollectiveError):
+    """The GPUs of a group do not call the same thing."""
 
 
 REFUSALS: Final[Mapping[int, type[AccessRefused]]] = {

@@ -15,6 +15,7 @@ may take effect in any order; one that has returned took effect before the next 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -28,17 +29,23 @@ from codec.constants import ATOMIC_BYTES, LSU_MAX_BYTES, MAX_GPU_ID, TMA_MAX_MES
 from codec.fabric import MAX_INCARNATION
 from codec.profile import LinkProfile
 from endpoint.barrier import REGION_BYTES, Barrier
+from endpoint.carrier import Carriers
+from endpoint.collectives.group import Group
+from endpoint.collectives.mailbox import Mailboxes, scratch_bytes
 from endpoint.congestion import block_cost, lossless_rto_s
 from endpoint.engine import Engine, Operation
 from endpoint.environment import place_from_environment
 from endpoint.errors import ConfigurationError
+from endpoint.event_log import EventRecord
+from endpoint.failover import Failover
 from endpoint.initiator import Initiator
 from endpoint.link import LinkLayer, OpenLink
 from endpoint.managed_link import ManagedLink
-from endpoint.memory import MAX_KEY, Memory, Region
+from endpoint.memory import BARRIER_KEY, FIRST_RESERVED_KEY, MAX_KEY, SCRATCH_KEY, Memory, Region
 from endpoint.options import EndpointOptions
 from endpoint.paths import Paths
 from endpoint.port import Port
+from endpoint.reachability import Reachability
 from endpoint.target import Target
 from endpoint.tma.notifications import Notification, Notifications
 from endpoint.tma.source import TmaSource
@@ -57,8 +64,6 @@ class Semantics(StrEnum):
     RDMA = "rdma"
 
 
-BARRIER_KEY: Final = MAX_KEY
-"""Key of the region that barriers use; not for others."""
 DEFAULT_KEY: Final = 1
 
 _LOAD: Final = int(LsuOpcode.LOAD)
@@ -113,17 +118,27 @@ class Gpu:
                 for plane, port in self._ports.items()
             }
             target = Target(gpu_id, self._memory, self._counters)
-            self._engine = Engine(gpu_id, self._ports, self._links, target, self._counters, options.service_s)
+            reachability = Reachability(ports, time.monotonic(), down=managed)
+            self._failover = Failover(gpu_id, self._links, reachability, self._counters)
+            self._carriers = Carriers()
+            undo.callback(self._carriers.close)
+            self._engine = Engine(
+                gpu_id, self._ports, self._links, target, self._failover, self._carriers, self._counters,
+                options.service_s,
+            )  # fmt: skip
             self._barrier = Barrier(
                 gpu_id,
                 self._ranks,
                 self._memory.register(REGION_BYTES, BARRIER_KEY),
                 lambda dst, address, timeout_s: self._atomic(
-                    LsuOpcode.ATOMIC_ADD, dst, address, BARRIER_KEY, (1,), timeout_s
+                    LsuOpcode.ATOMIC_ADD, dst, address, BARRIER_KEY, (1,), timeout_s, patient=True
                 ).result(),
                 self._engine.wait_written,
             )
-            paths = Paths(gpu_id, ports, options.ordered, lambda plane: self._links[plane].is_up)
+            scratch = self._memory.register(scratch_bytes(len(self._ranks)), SCRATCH_KEY)
+            self._mailboxes = Mailboxes(self, scratch, gpu_id, self._ranks)
+            self._groups: dict[tuple[int, ...], Group] = {}
+            paths = Paths(gpu_id, ports, options.ordered, reachability)
             # Only links with credits tell of congestion, and only for their sake does it limit what is in flight.
             ecn = int(Ecn.CAPABLE_0 if managed else Ecn.NOT_CAPABLE)
             rto = options.lossless_rto_s or max(options.min_rto_s, lossless_rto_s(managed.values()))
@@ -140,6 +155,8 @@ class Gpu:
                 TmaTarget(gpu_id, self._memory, notifications, self._counters),
                 notifications,
             )  # fmt: skip
+            self._failover.add_user(initiator)
+            self._failover.add_user(self._tma.source)
             self._engine.start(initiator, self._tma)
             undo.pop_all()
 
@@ -165,8 +182,11 @@ class Gpu:
         `source` is an array (its own memory is used) or a size in bytes of fresh zeros. Raises ValueError when it
         cannot be shared or the key is in use.
         """
-        if key == BARRIER_KEY:
-            raise ValueError(f"key {key:#x} is reserved for barriers; choose one from 0 to {BARRIER_KEY - 1:#x}")
+        if FIRST_RESERVED_KEY <= key <= MAX_KEY:
+            raise ValueError(
+                f"key {key:#x} is reserved for barriers and collectives; choose one from 0 to "
+                f"{FIRST_RESERVED_KEY - 1:#x}"
+            )
         return self._memory.register(source, key, base)
 
     def unregister(self, region: Region) -> None:
@@ -427,6 +447,22 @@ class Gpu:
         """The ids of the group, this GPU's included, ascending."""
         return self._ranks
 
+    def group(self, ids: Iterable[int] | None = None) -> Group:
+        """Return the group of some GPUs of the tenant, this one among them (None: of all), for collectives.
+
+        The same ids make the same group, in any order. Raises ValueError for ids that are no such group.
+        """
+        members = self._ranks if ids is None else tuple(sorted(ids))
+        if strangers := sorted(set(members) - set(self._ranks)):
+            raise ValueError(
+                f"GPU {strangers[0]} is not of this tenant; its GPUs are {', '.join(map(str, self._ranks))}"
+            )
+        if len(set(members)) < len(members) or self.id not in members:
+            raise ValueError(f"a group names each of its GPUs once, and GPU {self.id} among them, not {list(members)}")
+        if members not in self._groups:
+            self._groups[members] = Group(self._mailboxes, self.id, members)
+        return self._groups[members]
+
     def barrier(self, timeout_s: float = 60.0) -> None:
         """Wait until every GPU of the group has come here as often as this one.
 
@@ -452,6 +488,11 @@ class Gpu:
                     port.count_lost()
             return {plane: dict(sorted(counters.items())) for plane, counters in self._port_counters.items()}
 
+    def event_log(self) -> list[EventRecord]:
+        """Return what became of the ways to others and when, oldest first: the newest 4,096 changes."""
+        with self._engine.callers, self._engine.lock:
+            return self._failover.log.records()
+
     def close(self) -> None:
         """Stop: unfinished accesses fail with ClosedError. What peers still ask is answered for a moment
         (`linger_s`)."""
@@ -459,6 +500,7 @@ class Gpu:
             return
         self._closed = True
         self._engine.stop(self.options.linger_s)
+        self._carriers.close()
         for port in self._ports.values():
             port.close()
 
@@ -480,9 +522,10 @@ class Gpu:
         operations: Iterable[Operation],
         finish: Callable[[list[Any]], Any],
         timeout_s: float | None = None,
+        patient: bool = False,
     ) -> Transfer:
         self._check_destination(dst)
-        return self._engine.issue(dst, count, operations, finish, timeout_s or self.options.timeout_s)
+        return self._engine.issue(dst, count, operations, finish, timeout_s or self.options.timeout_s, patient)
 
     def _check_destination(self, dst: int) -> None:
         if not 0 <= dst <= MAX_GPU_ID:
@@ -503,6 +546,7 @@ class Gpu:
         key: int,
         operands: tuple[int, ...],
         timeout_s: float | None = None,
+        patient: bool = False,
     ) -> Transfer[int]:
         _check_place(address, ATOMIC_BYTES, key)
         for operand in operands:
@@ -510,7 +554,7 @@ class Gpu:
                 raise ValueError(f"operand {operand} does not fit 8 bytes")
         data = b"".join((operand % (1 << 64)).to_bytes(ATOMIC_BYTES, "little") for operand in operands)
         operation = int(opcode), key, address, ATOMIC_BYTES, data
-        return self._issue(dst, 1, [operation], _only, timeout_s)
+        return self._issue(dst, 1, [operation], _only, timeout_s, patient)
 
 
 def _check_place(address: int, length: int, key: int, least: int = 1) -> None:

@@ -1,7 +1,11 @@
 """The source side of load/store: numbers requests, sends them again until answered, gives up in bounded time.
 
 An initiator does no input or output and never waits: it sends through a function that it is given, and is told what
-came (`handle`) and what time it is (`expire`). All its methods are called under one lock.
+came (`handle`), what time it is (`expire`), and which ways have ended or opened (`moved`, `opened`). All its methods
+are called under one lock.
+
+A request whose way has ended goes out at once on another plane, under the same number: the target's memory of results
+makes it take effect once. Where no plane is left it waits for one, for a bounded time.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from typing import Final
 from codec.constants import LSU_STATUS_ECN_ECHO, REQUEST_WINDOW, Ecn, LsuOpcode, Vc
 from codec.frames import Buffer, Lsu, end_to_end_seed, lsu_packet, oefh, with_entropy
 from endpoint.congestion import CongestionWindow
-from endpoint.errors import REFUSALS, AccessRefused, LsuTimeout
+from endpoint.errors import REFUSALS, AccessRefused, LsuTimeout, Unreachable
 from endpoint.options import EndpointOptions
 from endpoint.paths import Paths
 from endpoint.transfer import Transfer
@@ -28,6 +32,8 @@ _LOAD_DATA: Final = int(LsuOpcode.LOAD_DATA)
 _ATOMIC_DATA: Final = int(LsuOpcode.ATOMIC_DATA)
 _REQUEST_VC: Final = int(Vc.REQUEST)
 
+_NOWHERE: Final = -1
+"""In place of a plane, of a request that waits for one."""
 _BURST: Final = 16
 _BURST_S: Final = 0.002
 """At most so many requests per destination are sent again in so many seconds: what was lost together for want of room
@@ -46,13 +52,14 @@ class _Request:
     """An unfinished request."""
 
     __slots__ = (
-        "address", "attempts", "deadline", "first_sent", "index", "key",
-        "length", "number", "opcode", "packet", "transfer",
+        "address", "attempts", "deadline", "due", "first_sent", "index", "key",
+        "length", "number", "opcode", "packet", "patient", "plane", "transfer",
     )  # fmt: skip
 
     def __init__(
-        self, number: int, opcode: int, key: int, address: int, length: int, transfer: Transfer, index: int
-    ) -> None:
+        self, number: int, opcode: int, key: int, address: int, length: int, transfer: Transfer, index: int,
+        patient: bool,
+    ) -> None:  # fmt: skip
         self.number = number
         self.opcode = opcode
         self.key = key
@@ -60,10 +67,16 @@ class _Request:
         self.length = length
         self.transfer = transfer
         self.index = index
+        self.patient = patient
+        """Waits for a plane until its deadline."""
         self.packet = b""
+        self.plane = _NOWHERE
+        """On which it was sent last."""
         self.attempts = 0
         self.first_sent = 0.0
         self.deadline = 0.0
+        self.due = 0.0
+        """When something is to be done about it; timers for other times are of the past."""
 
 
 class _Destination:
@@ -115,7 +128,7 @@ class Initiator:
 
     `counters` gains: `responses`, `resent_requests`, `timed_out_requests`, `late_response` (its request is finished),
     `mismatched_response` (it says something else than the request), `stale_response` (of another incarnation),
-    `ecn_echo`.
+    `ecn_echo`, `unreachable_requests` (no plane led there).
     """
 
     def __init__(
@@ -133,6 +146,7 @@ class Initiator:
         self._id = gpu_id
         self._incarnation = incarnation
         self._paths = paths
+        self._reachability = paths.reachability
         self._transmit = transmit
         self._counters = counters
         self._options = options
@@ -197,14 +211,20 @@ class Initiator:
         data: Buffer,
         transfer: Transfer,
         index: int,
+        patient: bool = False,
     ) -> None:
         """Send a request and complete part `index` of a transfer with its outcome, at `deadline` at the latest.
 
-        There must be room (`has_room`). Times are in seconds of one monotonic clock.
+        There must be room (`has_room`). A `patient` request waits until then for a plane that leads to `dst`, others as
+        long as the options say. Times are in seconds of one monotonic clock.
         """
+        reachable = bool(self._reachability.planes_to(dst))
+        if not (reachable or patient) and now >= self._given_up(dst):
+            transfer.part_failed(self._unreachable(now, opcode, dst, address, length, key))
+            return
         d = self._destination(dst)
         number = d.next
-        request = _Request(number, opcode, key, address, length, transfer, index)
+        request = _Request(number, opcode, key, address, length, transfer, index, patient)
         plane, f, entropy = self._paths.way(dst, number, 0)
         header = oefh(vc=_REQUEST_VC, dst=dst, src=self._id, ecn=self._ecn, f=f, entropy=entropy)
         request.packet = lsu_packet(header, d.seed, opcode, length, self._incarnation, number, key, address, data)
@@ -213,6 +233,10 @@ class Initiator:
         d.unfinished[number] = request
         d.congestion.requests += 1
         d.next = number + 1 & _REQUEST_MASK
+        if not reachable:
+            self._wait_for_plane(d, request)
+            return
+        request.plane = plane
         self._arm(now + _patience(d.rto, deadline - now), d, request)
         self._transmit(plane, request.packet)
 
@@ -266,8 +290,17 @@ class Initiator:
         """
         timers = self._timers
         while timers and (timers[0][0] <= now or timers[0][3].number not in timers[0][2].unfinished):
-            _, _, d, request = heapq.heappop(timers)
-            if d.unfinished.get(request.number) is not request:
+            due, _, d, request = heapq.heappop(timers)
+            if d.unfinished.get(request.number) is not request or due != request.due:
+                continue
+            if request.plane == _NOWHERE:
+                if self._reachability.planes_to(d.dst):
+                    self._send_again(now, d, request)
+                    continue
+                self._finish(d, request)
+                request.transfer.part_failed(
+                    self._unreachable(now, request.opcode, d.dst, request.address, request.length, request.key)
+                )
                 continue
             if now >= request.deadline:
                 self._counters["timed_out_requests"] += 1
@@ -288,12 +321,38 @@ class Initiator:
             if now >= d.backed_off + d.rto:  # once for all requests that were lost together
                 d.backed_off = now
                 d.rto = max(min(2 * d.rto, self._options.max_rto_s), self.least_rto)
-            request.attempts += 1
             self._counters["resent_requests"] += 1
-            self._arm(now + _patience(d.rto, request.deadline - now), d, request)
-            plane, _, entropy = self._paths.way(d.dst, request.number, request.attempts)
-            self._transmit(plane, with_entropy(request.packet, entropy))
+            self._send_again(now, d, request)
         return timers[0][0] if timers else None
+
+    def moved(self, now: float, dst: int | None, plane: int) -> int:
+        """Send anew what was last sent on `plane` to `dst` (None: to anybody), as nothing comes of it any more.
+
+        Return how many requests were sent; what has no plane left waits for `opened`.
+        """
+        count = 0
+        for d in self._concerned(dst):
+            reachable = bool(self._reachability.planes_to(d.dst))
+            for request in list(d.unfinished.values()):
+                if request.plane != plane:
+                    continue
+                if reachable:
+                    count += 1
+                    self._send_again(now, d, request)
+                else:
+                    self._wait_for_plane(d, request)
+        return count
+
+    def opened(self, now: float, dst: int | None) -> int:
+        """Send what waited for a plane to `dst` (None: to anybody), if there is one now; return how many requests."""
+        count = 0
+        for d in self._concerned(dst):
+            if self._reachability.planes_to(d.dst):
+                for request in list(d.unfinished.values()):
+                    if request.plane == _NOWHERE:
+                        count += 1
+                        self._send_again(now, d, request)
+        return count
 
     def fail_all(self, error: BaseException) -> None:
         """End every unfinished request with an error."""
@@ -315,9 +374,36 @@ class Initiator:
             self._destinations[dst] = d
         return d
 
+    def _concerned(self, dst: int | None) -> list[_Destination]:
+        if dst is None:
+            return list(self._destinations.values())
+        return [self._destinations[dst]] if dst in self._destinations else []
+
+    def _send_again(self, now: float, d: _Destination, request: _Request) -> None:
+        """Send a request once more, by the next way."""
+        request.attempts += 1
+        request.plane, _, entropy = self._paths.way(d.dst, request.number, request.attempts)
+        self._arm(now + _patience(d.rto, request.deadline - now), d, request)
+        self._transmit(request.plane, with_entropy(request.packet, entropy))
+
+    def _wait_for_plane(self, d: _Destination, request: _Request) -> None:
+        """Keep a request until a plane leads to its destination, for a bounded time."""
+        request.plane = _NOWHERE
+        self._arm(request.deadline if request.patient else self._given_up(d.dst), d, request)
+
+    def _given_up(self, dst: int) -> float:
+        """Return when to wait no longer for a plane to a destination to which none leads."""
+        return self._reachability.unreachable_since(dst) + self._options.unreachable_s
+
+    def _unreachable(self, now: float, opcode: int, dst: int, address: int, length: int, key: int) -> Unreachable:
+        self._counters["unreachable_requests"] += 1
+        detail = f"no plane leads there ({self._reachability.explain(dst, now)})"
+        return Unreachable(opcode, dst, address, length, key, detail)
+
     def _arm(self, when: float, d: _Destination, request: _Request) -> None:
         self._timer_serial += 1  # breaks ties, so that requests are never compared
-        heapq.heappush(self._timers, (min(when, request.deadline), self._timer_serial, d, request))
+        request.due = min(when, request.deadline)
+        heapq.heappush(self._timers, (request.due, self._timer_serial, d, request))
 
     def _finish(self, d: _Destination, request: _Request) -> None:
         unfinished = d.unfinished

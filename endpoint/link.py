@@ -36,6 +36,10 @@ class LinkLayer(Protocol):
         """Whether packets can be sent now, as far as the link itself knows."""
 
     @property
+    def resets(self) -> int:
+        """How often it went down or began anew: each time, what was under way on it may be lost."""
+
+    @property
     def requests_per_destination(self) -> int | None:
         """Requests that one destination may have in flight on the link, or None where they need no credits."""
 
@@ -54,6 +58,12 @@ class LinkLayer(Protocol):
     def poll(self, now: float) -> float | None:
         """Do what the time asks for; return when to be called again at the latest, None: never."""
 
+    def carrier(self, up: bool) -> None:
+        """Take note of whether the cable leads somewhere; may be called as often as one likes."""
+
+    def withdraw(self) -> None:
+        """Forget the requests that wait to be sent: whoever made them sends them elsewhere."""
+
 
 class OpenLink:
     """An open port's link layer.
@@ -61,12 +71,13 @@ class OpenLink:
     `counters` gains `drop_<reason>` per frame that was discarded; the reasons are named as in p4src/constants.p4.
     """
 
-    is_up: Final = True
     requests_per_destination: Final = None
 
     def __init__(self, port: FramePort, counters: Counter[str]) -> None:
         self._port = port
         self._counters = counters
+        self.is_up = True
+        self.resets = 0
 
     def send(self, packet: bytes) -> None:
         """Send a packet (OEFH and what follows) as a DATA frame."""
@@ -96,6 +107,15 @@ class OpenLink:
 
     def poll(self, now: float) -> None:
         """Do nothing: an open port has no clock."""
+
+    def carrier(self, up: bool) -> None:
+        """Take note of whether the cable leads somewhere: all that an open port knows of its link."""
+        if self.is_up and not up:
+            self.resets += 1
+        self.is_up = up
+
+    def withdraw(self) -> None:
+        """Do nothing: nothing waits here."""
 
     def _drop(self, reason: str) -> memoryview | None:
         self._counters[f"drop_{reason}"] += 1

@@ -101,6 +101,9 @@ class ManagedLink:
         self._timer_ran_out = False
         self._arrived = 0
         self._arrived_vc = -1
+        self._carrier = True
+        self.resets = 0
+        """How often both directions began anew: each time, what was under way may be lost."""
         self._last_heard = self._next_keepalive = clock()
         self._stuck_since = [self._last_heard] * VC_COUNT
         self._freed_then = [0] * VC_COUNT
@@ -124,6 +127,14 @@ class ManagedLink:
     def held(self) -> int:
         """Packets that wait for credit, or for link-layer retry."""
         return sum(len(queue) for queue in self._held)
+
+    def withdraw(self) -> None:
+        """Forget the requests that wait for credit: whoever made them sends them elsewhere. Responses stay: they are
+        what keeps the credits of the requests that they answer."""
+        queue = self._held[self._vc_map[Vc.REQUEST]]
+        responses = [waiting for waiting in queue if waiting[1] >= 0]
+        queue.clear()
+        queue.extend(responses)
 
     def _send(self, packet: bytes, frees_vc: int, frees: int) -> None:
         vc = self._vc_map[packet[0] >> 3 & 7]
@@ -413,6 +424,16 @@ class ManagedLink:
             return None
         return requests_per_destination(self.senders[self._vc_map[Vc.REQUEST]].limit, self._profile)
 
+    def carrier(self, up: bool) -> None:
+        """Take note of whether the cable leads somewhere: without, the link is down and forgets its peer."""
+        if up == self._carrier:
+            return
+        self._carrier = up
+        if not up:
+            self._restart()
+            self.bringup.forget_peer()
+        self._next_keepalive = self._clock()
+
     def _restart(self) -> None:
         """Bring the link up anew, with another epoch."""
         self._counters["link_resets"] += 1
@@ -422,6 +443,7 @@ class ManagedLink:
 
     def _reset(self) -> None:
         """Begin both directions anew; what the receive buffer holds stays in use."""
+        self.resets += 1
         self._may_send = False
         self._wrong_updates = 0
         if self._retry is not None:

@@ -9,6 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 MAX_KEY: Final = 0xFFFF
+BARRIER_KEY: Final = MAX_KEY
+SCRATCH_KEY: Final = MAX_KEY - 1
+FIRST_RESERVED_KEY: Final = SCRATCH_KEY
+"""From here on keys are the endpoint's own: of the regions that barriers and collectives use."""
 ADDRESS_SPACE: Final = 1 << 64
 
 

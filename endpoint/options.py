@@ -27,6 +27,10 @@ class EndpointOptions:
     """False: requests are spread over all planes, and over equal paths within a plane, and may overtake each other (F
     = 1 in the OEFH). True: all requests to a destination take one plane and one path (F = 0)."""
 
+    unreachable_s: float = 1.0
+    """An access to a GPU to which no plane leads fails with Unreachable once that has been so for this long; one that
+    comes later fails at once. Until then a plane may come back."""
+
     first_rto_s: float = 0.25
     """Time until an unanswered request is sent again, before any round trip was measured."""
 
@@ -66,6 +70,8 @@ class EndpointOptions:
             raise ConfigurationError("0 < min_rto_s <= first_rto_s <= max_rto_s does not hold")
         if self.lossless_rto_s is not None and self.lossless_rto_s <= 0:
             raise ConfigurationError(f"lossless_rto_s = {self.lossless_rto_s:g} is out of range: above 0")
+        if self.unreachable_s < 0:
+            raise ConfigurationError(f"unreachable_s = {self.unreachable_s:g} is out of range: at least 0")
         if self.timeout_s <= 0 or self.linger_s < 0 or self.receive_buffer < 1:
             raise ConfigurationError("timeout_s and receive_buffer must be above 0, linger_s at least 0")
         if self.block_bytes not in _BLOCK_SIZES:

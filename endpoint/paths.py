@@ -5,13 +5,15 @@ then keep them on one path. Otherwise (F = 1) the entropy is the low byte of the
 times it was sent before: it spreads the requests over the planes, and in each plane over equal paths. Either way a
 request that is sent again goes to the next plane, and with F = 1 by another path where there is but one plane. A
 response goes back on the plane on which its request came, which was alive a moment ago, with the request's F and
-entropy. A plane whose link is not up is passed over while another one is up.
+entropy. Only planes that lead to the destination are used, while there are any (`endpoint.reachability`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final, NamedTuple
+
+from endpoint.reachability import Reachability
 
 _ENTROPY_MASK: Final = 0xFF
 
@@ -25,21 +27,24 @@ class Way(NamedTuple):
 
 
 class Paths:
-    """The planes of one GPU and the choice among them. Raises ValueError when there are none."""
+    """The planes of one GPU and the choice among them. Raises ValueError when there are none.
+
+    Without `reachability` all planes lead everywhere.
+    """
 
     def __init__(
-        self, gpu_id: int, planes: Iterable[int], ordered: bool, is_up: Callable[[int], bool] = lambda plane: True
+        self, gpu_id: int, planes: Iterable[int], ordered: bool, reachability: Reachability | None = None
     ) -> None:
         self._id = gpu_id
-        self._is_up = is_up
         self._ordered = ordered
         self._planes = tuple(sorted(planes))
         if not self._planes:
             raise ValueError("a GPU needs at least one port")
+        self.reachability = reachability or Reachability(self._planes, 0.0)
 
     def way(self, dst: int, request: int, attempt: int) -> Way:
         """Return the way of a request; `attempt` counts how often it was sent before."""
-        planes = tuple(filter(self._is_up, self._planes)) or self._planes
+        planes = self.reachability.planes_to(dst) or self._planes
         if self._ordered:
             return Way(planes[(self._id + dst + attempt) % len(planes)], 0, 0)
         entropy = request + attempt & _ENTROPY_MASK

@@ -3,17 +3,20 @@
 
 #include "headers.p4"
 #include "registers.p4"
+#include "send_window.p4"
 
-/* Whether a frame may leave by its managed link now. On a lossless VC it needs credit, and nothing else may be waiting
- * for the same port and VC: otherwise it is held. A frame with F = 0 then draws a ticket, so that it leaves in its
- * turn. A link that is being brought up anew keeps its peer's frames waiting too; one that has had no peer, or
- * has lost its carrier, takes none.
+/* Whether a frame may leave by its managed link now. On a lossless VC it needs credit, where the link retries a place
+ * in the window as well, and nothing else may be waiting for the same port and VC: otherwise it is held. A frame with
+ * F = 0 then draws a ticket, so that it leaves in its turn. A link that is being brought up anew keeps its peer's
+ * frames waiting too; one that has had no peer, or has lost its carrier, takes none.
  *
  * Best-effort VCs and VC 7 need no credit, only a link. VC 7 is limited by a meter per port that it comes in on. */
 control Admission(in headers_t hdr, inout metadata_t meta) {
     meter(PORTS, MeterType.packets) control_rate_limit;
     counter(PORTS, CounterType.packets) frames_held;
+    SendWindow() send_window;
     bit<2> color = 0;
+    window_t window = WINDOW_OPEN;
 
     apply {
         if (meta.verdict == VERDICT_FORWARD && hdr.oefh.isValid() && hdr.oefh.vc == VC_CONTROL) {
@@ -24,7 +27,7 @@ control Admission(in headers_t hdr, inout metadata_t meta) {
         }
         if (meta.verdict == VERDICT_FORWARD && meta.egress_mode != MODE_OPEN) {
             bit<32> port = (bit<32>)meta.egress_port;
-            bit<24> format = 0;
+            format_t format = 0;
             vc_t vc = mapped(meta.egress_vc_map, hdr.oefh.vc);
             sender_session.read(meta.session, port);
             link_format.read(format, port);
@@ -44,13 +47,31 @@ control Admission(in headers_t hdr, inout metadata_t meta) {
                 held_frames.read(held, port);
                 held_frames_total.read(total, port);
                 credits_t used = lane_value(consumed, lane) - lane_value(freed, lane) + credits;
+                if (retries(format) && meta.session != 0) {
+                    bit<32> granted_frames = 0;
+                    bit<32> granted_bytes = 0;
+                    bit<32> returned_frames = 0;
+                    bit<32> returned_bytes = 0;
+                    llr_returned_frames.read(returned_frames, port);
+                    llr_returned_bytes.read(returned_bytes, port);
+                    llr_granted_frames.read(granted_frames, port);
+                    llr_granted_bytes.read(granted_bytes, port);
+                    send_window.apply(port, meta.session, meta.frame_bytes, granted_frames - returned_frames,
+                        granted_bytes - returned_bytes, window);
+                    if (window == WINDOW_OPEN) {
+                        meta.numbered = 1;
+                    }
+                }
                 if (credits > lane_value(limit, lane)) {
                     meta.verdict = REASON_EXCEEDS_LIMIT;
+                } else if (window == WINDOW_DISCARDS) {
+                    meta.verdict = REASON_LLR_FLUSHED;
                 } else {
                     if (meta.ecn_threshold != 0 && total >= meta.ecn_threshold) {
                         meta.congested = 1;
                     }
-                    if (meta.session != 0 && lane_value(held, lane) == 0 && used <= lane_value(limit, lane)) {
+                    if (meta.session != 0 && lane_value(held, lane) == 0 && used <= lane_value(limit, lane)
+                        && window != WINDOW_CLOSED) {
                         lanes_t watermark = 0;
                         sender_credits_consumed.write(port, lane_plus(consumed, lane, credits));
                         sender_credits_used_watermark.read(watermark, port);

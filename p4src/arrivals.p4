@@ -11,10 +11,8 @@ control Arrivals(in headers_t hdr, inout metadata_t meta) {
     apply {
         if (meta.counts == 1 && hdr.oefh.isValid() && hdr.oefh.vc != VC_CONTROL) {
             bit<32> port = (bit<32>)meta.link_port;
-            bit<24> format = 0;
             vc_t vc = mapped(meta.profile.vc_map, hdr.oefh.vc);
-            link_format.read(format, port);
-            if (has_vc(format[23:16], vc)) {
+            if (has_vc(meta.format[23:16], vc)) {
                 lanes_t consumed = 0;
                 lanes_t freed = 0;
                 bit<8> lane = lane_of(vc);

@@ -52,7 +52,7 @@ control BringUp(in headers_t hdr, inout metadata_t meta) {
                     } else if (meta.profile.silence != 0 && now - heard > (bit<32>)meta.profile.silence) {
                         silences.count(port);
                         meta.redraw = 1;
-                    } else if (meta.redraw == 0) { // stalls.p4 may want it brought up anew
+                    } else if (meta.redraw == 0) { // stalls.p4 and retry_watch.p4 may want it anew
                         meta.make = MAKE_CF_UPDATE;
                     }
                 }
@@ -133,7 +133,8 @@ control BringUp(in headers_t hdr, inout metadata_t meta) {
                 if (hdr.link_init.capabilities & CAPABILITY_CBFC != 0) {
                     lossless = hdr.link_init.lossless_vcs & meta.profile.lossless_vcs;
                 }
-                link_format.write(port, lossless ++ hdr.link_init.credit_size ++ hdr.link_init.packet_overhead);
+                link_format.write(
+                    port, 8w0 ++ lossless ++ hdr.link_init.credit_size ++ hdr.link_init.packet_overhead);
                 sender_credits_consumed.write(port, hdr.link_init.credits_in_use);
                 sender_credits_freed.write(port, 0);
                 sender_credit_limit.write(port, hdr.link_init.credit_limit);
@@ -141,6 +142,7 @@ control BringUp(in headers_t hdr, inout metadata_t meta) {
                 wrong_updates.write(port, 0);
                 last_session.write(port, current);
                 session.write(port, current);
+                meta.came_up = 1;
                 // The first CF_UPDATE goes out at once, after the echo that brings the peer up.
                 meta.verdict = VERDICT_ANSWER;
                 meta.clone_make = meta.make;

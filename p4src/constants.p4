@@ -7,8 +7,13 @@
 typedef bit<9> port_t;
 // Data ports are 1 to 503. Port 0 is never used: BMv2 shows it as ingress_port after a clone or a recirculation.
 const port_t FIRST_INTERNAL_PORT = 504;
-const port_t EVENT_PORT = 507; // port status and ticks enter here
-const port_t HOLD_PORT = 509;  // frames without credit wait here, in the egress of a port without a link
+// Ports without a link, in whose egress frames wait. 504 and 508 share registers: BMv2 serves a port by thread
+// (port modulo 4).
+const port_t FAST_LINE_PORT = 504; // copies of numbered frames while their port replays
+const port_t DELAY_PORT = 505;     // frames that a link fault delays
+const port_t LINE_PORT = 508;      // copies of numbered frames that are not acknowledged yet
+const port_t HOLD_PORT = 509;      // frames without credit, or without room in the window of what is not acknowledged
+const port_t EVENT_PORT = 507;     // port status and ticks enter here
 const port_t CPU_PORT = 510;   // packet-in and packet-out
 const port_t DROP_PORT = 511;
 const port_t INSIDE = 0;       // what a recirculated frame shows as its ingress port
@@ -97,6 +102,8 @@ const bit<8> KEEPALIVE_NOTICE = 3; // made of a tick, one per managed port; neve
 
 const bit<8> PROBE_READ_CREDITS = 2;
 const bit<8> PROBE_CREDITS = 3; // the answer
+const bit<8> PROBE_READ_RETRY = 6;
+const bit<8> PROBE_RETRY = 7; // the answer
 
 // probe_t.state of an answer
 const bit<8> LINK_DOWN = 0;
@@ -116,11 +123,13 @@ typedef bit<32> ticks_t;
 const bit<8> KEEPALIVE_TICKS = 10;
 const ticks_t HEAD_ABSENT_TICKS = 500;  // more than a round of the hold loop: 512 frames at 2,000/s take 256 ms
 const ticks_t HELD_ABSENT_TICKS = 1000; // of nothing held for a port, or of its buffer, coming round: it is lost
+const ticks_t COPY_ABSENT_TICKS = 1000; // of a copy that is due, or of any, not coming round: it is lost
 
 // ------------------------------------------------------------------------------------------- sizes on the wire, bytes
 const bit<32> LINK_BYTES = 12;
 const bit<32> LINK_INIT_FRAME_BYTES = 77;
 const bit<32> CREDIT_UPDATE_FRAME_BYTES = 42;
+const bit<32> LLR_CONTROL_FRAME_BYTES = 18;
 const bit<32> OEFH_BYTES = 6;
 const bit<32> LSU_BYTES = 18;
 const bit<32> TMA_BYTES = 28;
@@ -140,27 +149,80 @@ typedef bit<16> session_t; // of a link that is up; never 0
 typedef bit<32> epoch_t;   // 0: none
 typedef bit<3> vc_t;
 typedef bit<16> ticket_t;
+typedef bit<20> seq_t;     // of a numbered frame; cyclic
+// What both sides of a link have in common: capabilities, lossless VCs; then the peer's credit size and packet
+// overhead. 8 bits each; all 0 while there has been no peer.
+typedef bit<32> format_t;
 typedef bit<16> tenant_t;
 typedef bit<16> group_t;
 typedef bit<16> slot_t;
 
 // ------------------------------------------------------------------------- inside the switch: sessions, groups, lists
-const bit<16> KEEPALIVE_GROUP = 1; // all managed ports
-const bit<8> HELD_FIELDS = 1;      // field lists, in metadata_t
+const bit<16> KEEPALIVE_GROUP = 1;   // all managed ports
+const bit<16> RETRY_GROUP = 2;       // those that may retry
+const bit<32> COPY_SESSIONS = 512;   // + port: a copy to the line, and one to the port
+const bit<16> PORT_REPLICA = 2;      // egress_rid of the latter
+const bit<8> HELD_FIELDS = 1;        // field lists, in metadata_t
 const bit<8> CLONE_FIELDS = 2;
-const bit<32> INGRESS_CLONE = 1;   // standard_metadata.instance_type
+const bit<8> COPY_FIELDS = 3;
+const bit<32> INGRESS_CLONE = 1;     // standard_metadata.instance_type
+const bit<32> EGRESS_CLONE = 2;
 const bit<8> WRONG_UPDATES_MAX = 3;
 const bit<32> BEST_EFFORT_MOST = 48; // frames of best-effort VCs in a managed port's queue
 const bit<32> EPOCH_MIN = 0x100; // so that a redraw may change the bits below without reaching 0
 
+// --------------------------------------------------------------------------------------------------------------- LLR
+// What has been sent and not acknowledged, at most, whatever a profile says: of so many the sizes are remembered.
+const bit<16> OUTSTANDING_FRAMES_MOST = 512;
+const bit<24> LINE_MOST = 4096;      // copies in the line, of all ports, above which no new frame is numbered
+const seq_t ACK_EVERY = 16;          // frames
+const bit<2> FLUSH_DISCARD = 0;
+const bit<2> FLUSH_BLOCK = 1;
+const bit<2> FLUSH_BEST_EFFORT = 2;
+
+// What a link fault does to a frame.
+typedef bit<3> fault_t;
+const fault_t FAULT_NONE = 0;
+const fault_t FAULT_DROP = 1;
+const fault_t FAULT_CORRUPT = 2;
+const fault_t FAULT_DUPLICATE = 3;
+const fault_t FAULT_DELAY = 4;
+
+// How far the receiver of a link is: it acknowledges; a frame is missing and a NACK may go; it has gone.
+typedef bit<2> receiver_state_t;
+const receiver_state_t SEND_ACKS = 0;
+const receiver_state_t SEND_NACK = 1;
+const receiver_state_t NACK_SENT = 2;
+
+// What the window says of a frame.
+typedef bit<2> window_t;
+const window_t WINDOW_OPEN = 0;
+const window_t WINDOW_CLOSED = 1;      // it waits
+const window_t WINDOW_UNNUMBERED = 2;  // the link has given up, and sends best effort
+const window_t WINDOW_DISCARDS = 3;    // the link has given up, and sends nothing
+
+// probe_retry_t
+const bit<8> LLR_TX_OFF = 0;
+const bit<8> LLR_TX_INIT = 1;
+const bit<8> LLR_TX_ADVANCE = 2;
+const bit<8> LLR_TX_REPLAY = 3;
+const bit<8> LLR_TX_FLUSH = 4;
+const bit<8> LLR_RX_OFF = 0;
+const bit<8> LLR_RX_SEND_ACKS = 1; // SEND_ACKS + 1, and so on
+const bit<8> LLR_RX_SEND_NACK = 2;
+const bit<8> LLR_RX_NACK_SENT = 3;
+
 // What the egress is to make of a frame; MAKE_NOTHING: it stays what it is.
-typedef bit<3> make_t;
+typedef bit<4> make_t;
 const make_t MAKE_NOTHING = 0;
 const make_t MAKE_LLR_INIT = 1;
 const make_t MAKE_LLR_INIT_ECHO = 2;
 const make_t MAKE_CF_UPDATE = 3;
 const make_t MAKE_CC_UPDATE = 4;
 const make_t MAKE_KEEPALIVE = 5;
+const make_t MAKE_LLR_ACK = 6;
+const make_t MAKE_LLR_NACK = 7;
+const make_t MAKE_LLR_ACK_IF_DUE = 8;
 
 // renew_crc of metadata_t
 const bit<2> CRC_KEPT = 0;
@@ -207,6 +269,10 @@ const verdict_t REASON_OVER_LIMIT = 27;
 const verdict_t REASON_CONTROL_RATE = 28;
 const verdict_t REASON_EXCEEDS_LIMIT = 29;
 const verdict_t REASON_NO_ROOM = 30;
+const verdict_t REASON_LLR_RX_DUPLICATE_SEQ = 31;
+const verdict_t REASON_LLR_OUT_OF_SEQUENCE = 32;
+const verdict_t REASON_LLR_FLUSHED = 33;
+const verdict_t VERDICT_ACKS = 121;      // a tick that goes to all ports that may owe an acknowledgement
 const verdict_t VERDICT_KEEPALIVE = 122; // a tick that goes to all managed ports
 const verdict_t VERDICT_HOLD = 123;      // waits for credit
 const verdict_t VERDICT_ANSWER = 124;    // leaves by meta.link_port, as what meta.make says

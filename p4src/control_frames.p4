@@ -5,12 +5,15 @@
 #include "registers.p4"
 
 /* Makes the link's control frames out of whatever frame the ingress sent for it: a keepalive, the peer's own control
- * frame, a clone of data. */
+ * frame, a clone of data. What they say is read here, so it is as new as can be: a NACK whose frame has come
+ * meanwhile becomes an ACK, and between a NACK and the frame that it asks for no ACK leaves. */
 control ControlFrames(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     counter(PORTS, CounterType.packets) llr_tx_init_ctl_os;
     counter(PORTS, CounterType.packets) llr_tx_init_echo_ctl_os;
     counter(PORTS, CounterType.packets) cbfc_num_cf_update_messages_tx;
     counter(PORTS, CounterType.packets) cbfc_num_cc_update_messages_tx;
+    counter(PORTS, CounterType.packets) llr_tx_ack_ctl_os;
+    counter(PORTS, CounterType.packets) llr_tx_nack_ctl_os;
 
     action announce(
         bit<8> capabilities,
@@ -57,7 +60,6 @@ control ControlFrames(inout headers_t hdr, inout metadata_t meta, inout standard
         hdr.credit_update.setInvalid();
         hdr.notice.setInvalid();
         hdr.link.setValid();
-        meta.renew_crc = CRC_OF_HEADERS;
         if (meta.make == MAKE_LLR_INIT || meta.make == MAKE_LLR_INIT_ECHO) {
             hdr.link_init.setValid();
             hdr.link_init.version = LINK_INIT_VERSION;
@@ -66,7 +68,7 @@ control ControlFrames(inout headers_t hdr, inout metadata_t meta, inout standard
             peer_epoch.read(hdr.link_init.peer_epoch, port);
             receiver_credits_in_use.read(hdr.link_init.credits_in_use, port);
             meta.session = 0;
-            truncate(LINK_INIT_FRAME_BYTES);
+            meta.cut = LINK_INIT_FRAME_BYTES;
             if (!link_announcement.apply().hit) {
                 mark_to_drop(standard_metadata);
             } else if (meta.make == MAKE_LLR_INIT) {
@@ -76,11 +78,35 @@ control ControlFrames(inout headers_t hdr, inout metadata_t meta, inout standard
                 hdr.link.kind = KIND_LLR_INIT_ECHO;
                 llr_tx_init_echo_ctl_os.count(port);
             }
+        } else if (meta.make == MAKE_LLR_ACK || meta.make == MAKE_LLR_NACK || meta.make == MAKE_LLR_ACK_IF_DUE) {
+            seq_t expected = 0;
+            seq_t given = 0;
+            format_t format = 0;
+            receiver_state_t state = SEND_ACKS;
+            hdr.llr_control.setValid();
+            hdr.llr_control.zero = 0;
+            meta.cut = LLR_CONTROL_FRAME_BYTES;
+            session.read(meta.session, port);
+            link_format.read(format, port);
+            llr_expected_seq.read(expected, port);
+            llr_receiver_state.read(state, port);
+            llr_ack_given.read(given, port);
+            if (meta.session == 0 || !retries(format)) {
+                mark_to_drop(standard_metadata);
+            } else if (meta.make == MAKE_LLR_NACK && meta.clone_seq == expected) {
+                hdr.link.kind = KIND_LLR_NACK;
+                llr_tx_nack_ctl_os.count(port);
+            } else if (state != SEND_ACKS || (meta.make == MAKE_LLR_ACK_IF_DUE && expected == given)) {
+                mark_to_drop(standard_metadata);
+            } else {
+                hdr.link.kind = KIND_LLR_ACK;
+                llr_tx_ack_ctl_os.count(port);
+            }
         } else {
             hdr.credit_update.setValid();
             hdr.credit_update.zero = 0;
             hdr.credit_update.vc_mask = 0xFF;
-            truncate(CREDIT_UPDATE_FRAME_BYTES);
+            meta.cut = CREDIT_UPDATE_FRAME_BYTES;
             if (meta.make == MAKE_CC_UPDATE) {
                 hdr.link.kind = KIND_CC_UPDATE;
                 hdr.credit_update.credits = consumed;

@@ -36,6 +36,9 @@ control Drops(in metadata_t meta) {
     counter(PORTS, CounterType.packets) control_rate;
     counter(PORTS, CounterType.packets) exceeds_limit;
     counter(PORTS, CounterType.packets) no_room;
+    counter(PORTS, CounterType.packets) llr_rx_duplicate_seq;
+    counter(PORTS, CounterType.packets) llr_out_of_sequence;
+    counter(PORTS, CounterType.packets) llr_flushed;
 
     apply {
         bit<32> port = (bit<32>)meta.link_port;
@@ -99,6 +102,12 @@ control Drops(in metadata_t meta) {
             exceeds_limit.count(port);
         } else if (meta.verdict == REASON_NO_ROOM) {
             no_room.count(port);
+        } else if (meta.verdict == REASON_LLR_RX_DUPLICATE_SEQ) {
+            llr_rx_duplicate_seq.count(port);
+        } else if (meta.verdict == REASON_LLR_OUT_OF_SEQUENCE) {
+            llr_out_of_sequence.count(port);
+        } else if (meta.verdict == REASON_LLR_FLUSHED) {
+            llr_flushed.count(port);
         }
     }
 }

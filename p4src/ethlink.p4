@@ -15,10 +15,15 @@
 #include "ports.p4"
 #include "link_profiles.p4"
 #include "link_layer.p4"
+#include "acknowledgements.p4"
+#include "retry_receiver.p4"
 #include "senses.p4"
 #include "credit_updates.p4"
+#include "retry_watch.p4"
 #include "stalls.p4"
 #include "bring_up.p4"
+#include "retry_start.p4"
+#include "send_window.p4"
 #include "upkeep.p4"
 #include "arrivals.p4"
 #include "frame_check.p4"
@@ -30,24 +35,36 @@
 #include "departures.p4"
 #include "queue_share.p4"
 #include "held_return.p4"
+#include "numbering.p4"
 #include "releases.p4"
+#include "replies.p4"
 #include "drops.p4"
 #include "to_controller.p4"
 #include "probes.p4"
+#include "retry_probes.p4"
 #include "queue_exit.p4"
 #include "hold.p4"
+#include "delay_line.p4"
+#include "fault_delay.p4"
 #include "keepalive.p4"
 #include "control_frames.p4"
 #include "link_stamp.p4"
+#include "retry_sender.p4"
+#include "link_fault.p4"
+#include "copies.p4"
 
 control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     Ports() ports;
     LinkProfiles() link_profiles;
     LinkLayer() link_layer;
+    Acknowledgements() acknowledgements;
+    RetryReceiver() retry_receiver;
     Senses() senses;
     CreditUpdates() credit_updates;
+    RetryWatch() retry_watch;
     Stalls() stalls;
     BringUp() bring_up;
+    RetryStart() retry_start;
     Upkeep() upkeep;
     Arrivals() arrivals;
     FrameCheck() frame_check;
@@ -59,9 +76,12 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
     Departures() departures;
     QueueShare() queue_share;
     HeldReturn() held_return;
+    Numbering() numbering;
     Releases() releases;
+    Replies() replies;
     Drops() drops;
     Probes() probes;
+    RetryProbes() retry_probes;
     ToController() to_controller;
 
     apply {
@@ -70,10 +90,14 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
         if (meta.held == 0) {
             link_layer.apply(hdr, meta, standard_metadata); // did the link deliver a frame to be believed?
             if (meta.mode != MODE_OPEN || hdr.notice.isValid()) {
+                acknowledgements.apply(hdr, meta);          // what has the peer got of what was sent?
+                retry_receiver.apply(hdr, meta);            // is it the frame that is next?
                 senses.apply(hdr, meta);                    // has time passed, has a carrier changed?
                 credit_updates.apply(hdr, meta);            // does the peer speak of credits?
+                retry_watch.apply(hdr, meta);               // has the link given up on a frame?
                 stalls.apply(hdr, meta);                    // does it free none, for too long?
                 bring_up.apply(hdr, meta);                  // or of the link itself?
+                retry_start.apply(hdr, meta);               // will it retry, now that it is up?
                 upkeep.apply(hdr, meta);                    // what else does a keepalive do?
                 arrivals.apply(hdr, meta);                  // what does the frame take of the buffer?
             }
@@ -88,7 +112,9 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
         } else {
             held_return.apply(hdr, meta);                   // may it still go?
         }
+        numbering.apply(meta);                              // which number has it on its link?
         releases.apply(meta);                               // what of the buffer is free again?
+        replies.apply(meta);                                // is an acknowledgement or a NACK due?
 
         if (meta.verdict == VERDICT_FORWARD) {
             standard_metadata.egress_spec = meta.egress_port;
@@ -98,10 +124,13 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
             standard_metadata.egress_spec = meta.link_port;
         } else if (meta.verdict == VERDICT_KEEPALIVE) {
             standard_metadata.mcast_grp = KEEPALIVE_GROUP;
+        } else if (meta.verdict == VERDICT_ACKS) {
+            standard_metadata.mcast_grp = RETRY_GROUP;
         } else {
             mark_to_drop(standard_metadata);
             drops.apply(meta);                                 // count why not
-            probes.apply(hdr, meta);                           // answer what is asked of this switch
+            probes.apply(hdr, meta);                           // answer what is asked of this switch: credits,
+            retry_probes.apply(hdr, meta);                     // retries
             to_controller.apply(hdr, meta, standard_metadata); // show it to the controller, if it is to see it
         }
     }
@@ -114,10 +143,19 @@ control EthlinkEgress(inout headers_t hdr, inout metadata_t meta, inout standard
     Keepalive() keepalive;
     ControlFrames() control_frames;
     LinkStamp() link_stamp;
+    RetrySender() retry_sender;
+    LinkFault() link_fault;
+    Copies() copies;
+    DelayLine() delay_line;
+    FaultDelay() fault_delay;
 
     apply {
         if (standard_metadata.egress_port == HOLD_PORT) {
             hold.apply(hdr, meta, standard_metadata); // one more round, or back to the ingress with credit
+        } else if (standard_metadata.egress_port == LINE_PORT || standard_metadata.egress_port == FAST_LINE_PORT) {
+            delay_line.apply(hdr, meta, standard_metadata); // one more round, or to its port once more
+        } else if (standard_metadata.egress_port == DELAY_PORT) {
+            fault_delay.apply(meta, standard_metadata);     // one more round, or to its port
         } else if (meta.make == MAKE_KEEPALIVE) {
             keepalive.apply(hdr, standard_metadata);  // back to the ingress as a notice for this port
         } else {
@@ -125,11 +163,17 @@ control EthlinkEgress(inout headers_t hdr, inout metadata_t meta, inout standard
             if (standard_metadata.instance_type == INGRESS_CLONE) {
                 meta.make = meta.clone_make;
             }
+            if (standard_metadata.instance_type == EGRESS_CLONE && standard_metadata.egress_rid == PORT_REPLICA) {
+                meta.impaired = 1; // a frame that a link fault has made twice
+            }
             if (meta.make != MAKE_NOTHING) {
                 control_frames.apply(hdr, meta, standard_metadata); // the link's own frames
             }
             if (standard_metadata.egress_port != CPU_PORT && hdr.link.isValid()) {
                 link_stamp.apply(hdr, meta, standard_metadata);     // the link header of the link that it leaves on
+                retry_sender.apply(hdr, meta, standard_metadata);   // a copy until it is acknowledged
+                link_fault.apply(hdr, meta, standard_metadata);     // what a bad link does to it
+                copies.apply(meta, standard_metadata);              // the clones that these ask for
             }
             if (standard_metadata.egress_spec != DROP_PORT) {
                 port_tx.count((bit<32>)standard_metadata.egress_port);

@@ -88,6 +88,21 @@ header probe_credits_t {
     bit<192> held_frames;
 }
 
+// What a switch adds to a PROBE that asks for the link-layer retry of a port.
+header probe_retry_t {
+    bit<8> tx_state;
+    bit<8> rx_state;
+    bit<16> session;
+    bit<16> outstanding_frames_max;
+    bit<8> replays; // in a row, without progress
+    bit<8> zero;
+    bit<32> next_seq;
+    bit<32> unacknowledged_seq;
+    bit<32> replay_seq;
+    bit<32> outstanding_bytes;
+    bit<32> expected_seq;
+}
+
 // --------------------------------------------------------------------------------------------------- control frames
 // Body of LLR_ACK and LLR_NACK: all they say is in the link header.
 header llr_control_t {
@@ -146,6 +161,7 @@ struct headers_t {
     event_t event;
     probe_t probe;
     probe_credits_t probe_credits;
+    probe_retry_t probe_retry;
     llr_control_t llr_control;
     link_init_t link_init;
     credit_update_t credit_update;
@@ -177,19 +193,45 @@ struct metadata_t {
     bit<1> has_profile;
     bit<1> redraw; // the link is to be brought up anew
     bit<1> counts; // a frame of the link's session
+    format_t format; // of the link of such a frame
+    bit<1> came_up; // the link has, by this frame
+    make_t reply; // what the link's receiver owes its peer for this frame, as an ingress clone
     // where it goes
     mode_t egress_mode;
     bit<24> egress_vc_map;
     bit<24> ecn_threshold;
     bit<1> routed;    // by address: each switch on the way takes one from the hop limit
     bit<1> congested; // many frames wait for the port
-    session_t session; // of the link it leaves on
     bit<1> best_effort; // and counted in its port's queue
     bit<32> best_effort_place; // its number in that queue
     make_t make;
+    bit<1> to_line;    // egress clones that a frame needs when it leaves
+    bit<1> to_port;
+    bit<1> to_delay;
     bit<2> renew_crc; // it leaves on a link: the CRC covers what has been changed
     @field_list(CLONE_FIELDS)
     make_t clone_make; // what the ingress clone is to become
+    @field_list(CLONE_FIELDS)
+    seq_t clone_seq; // the number that a NACK asks for
+    // what the copies of a frame that leaves on a link take along
+    @field_list(COPY_FIELDS)
+    session_t session; // of the link it leaves on
+    @field_list(COPY_FIELDS)
+    bit<32> cut; // bytes that leave, of a frame that was made here; 0: all
+    @field_list(COPY_FIELDS)
+    bit<1> numbered; // it has seq
+    @field_list(COPY_FIELDS)
+    seq_t seq;
+    @field_list(COPY_FIELDS)
+    bit<32> sent_at; // microseconds
+    @field_list(COPY_FIELDS)
+    bit<1> replay; // the line sends it
+    @field_list(COPY_FIELDS)
+    bit<1> unsent; // and for the first time
+    @field_list(COPY_FIELDS)
+    bit<1> impaired; // a fault has been made of it already
+    @field_list(COPY_FIELDS)
+    bit<32> due; // microseconds: when it leaves, if it is delayed
     // what a frame that waits for credit takes along
     @field_list(HELD_FIELDS)
     bit<1> held;
@@ -201,7 +243,7 @@ struct metadata_t {
     vc_t receiver_vc;
     @field_list(HELD_FIELDS)
     bit<20> receiver_credits; // taken of the buffer of (link_port, receiver_vc)
-    @field_list(HELD_FIELDS)
+    @field_list(HELD_FIELDS, COPY_FIELDS)
     port_t egress_port;
     @field_list(HELD_FIELDS)
     vc_t sender_vc;
@@ -211,6 +253,8 @@ struct metadata_t {
     bit<20> granted; // credits reserved of (egress_port, sender_vc)
     @field_list(HELD_FIELDS)
     bit<1> in_turn; // the grant moved the head of the tickets
+    @field_list(HELD_FIELDS)
+    bit<1> granted_window; // and took room in the window
     @field_list(HELD_FIELDS)
     bit<1> came_back; // its ticket counts in tickets_returned
     @field_list(HELD_FIELDS)

@@ -3,6 +3,7 @@
 
 #include "headers.p4"
 #include "registers.p4"
+#include "send_window.p4"
 
 /* A held frame that was granted credit is back in the ingress, which alone consumes credits. It leaves now, unless its
  * link was brought up anew since the grant: then there may be no credit for it any more, and it waits again, with its
@@ -11,12 +12,14 @@
 control HeldReturn(in headers_t hdr, inout metadata_t meta) {
     counter(PORTS, CounterType.packets) frames_released;
     counter(PORTS, CounterType.packets) frames_returned;
+    SendWindow() send_window;
+    window_t window = WINDOW_OPEN;
 
     apply {
         bit<32> port = (bit<32>)meta.egress_port;
         bit<32> queue = (bit<32>)(meta.egress_port ++ meta.sender_vc);
         bit<8> lane = lane_of(meta.sender_vc);
-        bit<24> format = 0;
+        format_t format = 0;
         lanes_t consumed = 0;
         lanes_t freed = 0;
         lanes_t limit = 0;
@@ -31,17 +34,26 @@ control HeldReturn(in headers_t hdr, inout metadata_t meta) {
         bool needs_credit = has_vc(format[23:16], meta.sender_vc);
         credits_t credits = credits_of(meta.frame_bytes, format[15:8], format[7:0]);
         credits_t used = lane_value(consumed, lane) - lane_value(freed, lane) + credits;
-        if (meta.session != 0 && (hdr.oefh.f == 1 || meta.returned == back)
+        if (needs_credit && retries(format) && meta.session != 0) {
+            send_window.apply(port, meta.session, meta.frame_bytes, 0, 0, window);
+            if (window == WINDOW_OPEN) {
+                meta.numbered = 1;
+            }
+        }
+        if (meta.session != 0 && window != WINDOW_CLOSED && (hdr.oefh.f == 1 || meta.returned == back)
             && (!needs_credit || used <= lane_value(limit, lane))) {
             lanes_t held = 0;
             bit<24> total = 0;
             meta.verdict = VERDICT_FORWARD;
+            if (window == WINDOW_DISCARDS) {
+                meta.verdict = REASON_LLR_FLUSHED;
+            }
             frames_released.count(port);
             if (meta.came_back == 1) {
                 // Granted ahead of its turn, as later ones were out when it came back: they need not come back.
                 tickets_returned.write(queue, back - 1);
             }
-            if (needs_credit) {
+            if (needs_credit && meta.verdict == VERDICT_FORWARD) {
                 lanes_t watermark = 0;
                 sender_credits_consumed.write(port, lane_plus(consumed, lane, credits));
                 sender_credits_used_watermark.read(watermark, port);
@@ -67,6 +79,14 @@ control HeldReturn(in headers_t hdr, inout metadata_t meta) {
         // Last: until then the egress sees these credits reserved.
         credits_returned.read(returned, port);
         credits_returned.write(port, lane_plus(returned, lane, meta.granted));
+        if (meta.granted_window == 1) {
+            bit<32> frames = 0;
+            bit<32> bytes = 0;
+            llr_returned_frames.read(frames, port);
+            llr_returned_bytes.read(bytes, port);
+            llr_returned_frames.write(port, frames + 1);
+            llr_returned_bytes.write(port, bytes + meta.frame_bytes);
+        }
     }
 }
 

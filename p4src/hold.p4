@@ -3,17 +3,21 @@
 
 #include "headers.p4"
 #include "registers.p4"
+#include "send_window.p4"
 
-/* Where frames wait for credit: in the egress of a port without a link, whose queue has a pace. Each round a frame
- * looks whether it may go; if so it returns to the ingress, which sends it; if not, an egress clone of it takes its
- * place at the end of the same queue. No parser, no CRC and no table is asked in a round. Frames for different ports
- * and VCs never wait for each other longer than that.
+/* Where frames wait for credit, or for a place in the window of what is not acknowledged: in the egress of a port
+ * without a link, whose queue has a pace. Each round a frame looks whether it may go; if so it returns to the
+ * ingress, which sends it; if not, an egress clone of it takes its place at the end of the same queue. No parser, no
+ * CRC and no table is asked in a round. Frames for different ports and VCs never wait for each other longer than
+ * that.
  *
  * A granted frame's credits are reserved until it is back in the ingress and consumes them: what has been granted and
  * not returned is no longer free. Frames with F = 0 go by tickets. A ticket at the head that stays away while later
  * ones come round belongs to a lost frame and is passed over; should it come after all, it is granted at once. */
 control Hold(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     counter(PORTS, CounterType.packets) tickets_skipped;
+    SendWindow() send_window;
+    window_t window = WINDOW_OPEN;
 
     apply {
         bit<32> port = (bit<32>)meta.egress_port;
@@ -50,9 +54,10 @@ control Hold(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
             if (link_session == 0) {
                 go = false;
             } else {
-                bit<24> format = 0;
+                format_t format = 0;
                 lanes_t granted = 0;
                 meta.granted = 0;
+                meta.granted_window = 0;
                 link_format.read(format, port);
                 if (has_vc(format[23:16], meta.sender_vc)) {
                     lanes_t consumed = 0;
@@ -67,8 +72,25 @@ control Hold(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
                     credits_granted.read(granted, port);
                     credits_t used = lane_value(consumed, lane) - lane_value(freed, lane);
                     credits_t reserved = lane_value(granted, lane) - lane_value(returned, lane);
-                    if (used + reserved + meta.granted <= lane_value(limit, lane)) {
+                    bit<32> granted_frames = 0;
+                    bit<32> granted_bytes = 0;
+                    if (retries(format)) {
+                        bit<32> returned_frames = 0;
+                        bit<32> returned_bytes = 0;
+                        llr_returned_frames.read(returned_frames, port);
+                        llr_returned_bytes.read(returned_bytes, port);
+                        llr_granted_frames.read(granted_frames, port);
+                        llr_granted_bytes.read(granted_bytes, port);
+                        send_window.apply(port, link_session, meta.frame_bytes, granted_frames - returned_frames,
+                            granted_bytes - returned_bytes, window);
+                    }
+                    if (window != WINDOW_CLOSED && used + reserved + meta.granted <= lane_value(limit, lane)) {
                         credits_granted.write(port, lane_plus(granted, lane, meta.granted));
+                        if (retries(format)) {
+                            meta.granted_window = 1;
+                            llr_granted_frames.write(port, granted_frames + 1);
+                            llr_granted_bytes.write(port, granted_bytes + meta.frame_bytes);
+                        }
                     } else {
                         go = false;
                     }

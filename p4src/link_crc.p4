@@ -79,6 +79,8 @@ control RenewLinkCrc(inout headers_t hdr, inout metadata_t meta) {
             { LINK_FIELDS, LINK_INIT_FIELDS }, hdr.link.crc, HashAlgorithm.crc32);
         update_checksum(meta.renew_crc == CRC_OF_HEADERS && hdr.credit_update.isValid(),
             { LINK_FIELDS, CREDIT_UPDATE_FIELDS }, hdr.link.crc, HashAlgorithm.crc32);
+        update_checksum(meta.renew_crc == CRC_OF_HEADERS && hdr.llr_control.isValid(),
+            { LINK_FIELDS, hdr.llr_control.zero }, hdr.link.crc, HashAlgorithm.crc32);
     }
 }
 

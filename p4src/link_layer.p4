@@ -51,10 +51,13 @@ control LinkLayer(in headers_t hdr, inout metadata_t meta, in standard_metadata_
                     meta.counts = 1;
                     ticks.read(now, 0);
                     last_heard.write((bit<32>)meta.link_port, now);
-                    if (hdr.link.flags & FLAG_POISON != 0) {
-                        meta.verdict = REASON_POISONED;
-                    } else if (hdr.llr_control.isValid()) {
-                        meta.verdict = REASON_UNEXPECTED_CONTROL; // LLR was not negotiated
+                    link_format.read(meta.format, (bit<32>)meta.link_port);
+                    if (!retries(meta.format)) { // else retry_receiver.p4 looks at the sequence first
+                        if (hdr.link.flags & FLAG_POISON != 0) {
+                            meta.verdict = REASON_POISONED;
+                        } else if (hdr.llr_control.isValid()) {
+                            meta.verdict = REASON_UNEXPECTED_CONTROL; // LLR was not negotiated
+                        }
                     }
                 }
             }

@@ -125,6 +125,7 @@ control FrameDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.event);
         packet.emit(hdr.probe);
         packet.emit(hdr.probe_credits);
+        packet.emit(hdr.probe_retry);
         packet.emit(hdr.llr_control);
         packet.emit(hdr.link_init);
         packet.emit(hdr.credit_update);

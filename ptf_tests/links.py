@@ -92,6 +92,7 @@ class Profile:
     stall: int = 0
     capabilities: int = 2
     max_frame: int = 4134
+    outstanding_frames_max: int = 0
     ecn_threshold: int = 0
 
     @property
@@ -132,7 +133,7 @@ class Peer:
             "packet_overhead": profile.packet_overhead,
             "max_frame": profile.max_frame,
             "lossless_vcs": profile.lossless_vcs,
-            "outstanding_frames_max": 0,
+            "outstanding_frames_max": profile.outstanding_frames_max,
             "credit_limit": list(profile.limits),
             "credits_in_use": list(self.in_use),
             **fields,
@@ -206,13 +207,17 @@ class Peer:
         """Check that the next frame is a CF_UPDATE (or CC_UPDATE) of the session, and what it says."""
         frame = self.next()
         self.test.assertEqual((Kind(frame.kind), frame.session), (kind, self.session))
-        self.test.assertEqual((frame.flags, frame.seq, frame.ack), (0, 0, 0))
+        self.check_stamp(frame)
         body = frame[CreditUpdate]
         self.test.assertEqual(len(body), len(CreditUpdate()), "nothing may follow the body")
         self.test.assertEqual((body.zero, body.vc_mask), (0, 0xFF))
         if credits is not None:
             self.test.assertEqual(tuple(body.credits), tuple(one % CYCLE for one in credits))
         return tuple(body.credits)
+
+    def check_stamp(self, frame: Link) -> None:
+        """Check what the link header of an update says of sequences: nothing, without link-layer retry."""
+        self.test.assertEqual((frame.flags, frame.seq, frame.ack), (0, 0, 0))
 
     def expect_freed(self, credits: Sequence[int] | None = None) -> Lanes:
         """Check that the next frame is a CF_UPDATE."""
@@ -257,13 +262,14 @@ class ManagedTest(EthlinkTest):
         """Make ports managed, with one profile for the switch and the peers, and return the peers."""
         entry = self.switch.names.entry
         for port in ports:
-            self._replicate(port)
+            if f"session {port}" not in self._replication:
+                self._replicate(port)
             self.profiles[port] = profile
             self.install([self._announcement(port), self._profile(port)])
             link = {"vc_map": vc_map(profile.vc_map), "ecn_threshold": profile.ecn_threshold}
             self.modify(entry("egress_config", {"egress_port": port}, "set_managed_link", **link))
             self.modify(self.port_entry(port, mode=MODE_MANAGED))
-        self._set_group()
+        self._set_group(KEEPALIVE_GROUP, self.profiles)
         return [Peer(self, port, profile) for port in ports]
 
     def change_profile(self, port: int, **fields: Any) -> None:
@@ -293,17 +299,22 @@ class ManagedTest(EthlinkTest):
         return self.switch.names.entry(
             "link_announcement", {"egress_port": port}, "announce",
             capabilities=own.capabilities, credit_size=own.credit_size, packet_overhead=own.packet_overhead & 0xFF,
-            max_frame=own.max_frame, lossless_vcs=own.lossless_vcs, outstanding_frames_max=0,
-            credit_limit=lanes(own.credit_limit),
+            max_frame=own.max_frame, lossless_vcs=own.lossless_vcs,
+            outstanding_frames_max=own.outstanding_frames_max, credit_limit=lanes(own.credit_limit),
         )  # fmt: skip
 
     def _replicate(self, port: int) -> None:
+        self._clone_session(port, (port, 1))
+
+    def _clone_session(self, number: int, *replicas: tuple[int, int]) -> None:
+        """Make a clone session of (port, instance) pairs."""
         entity = p4r.Entity()
         session = entity.packet_replication_engine_entry.clone_session_entry
-        session.session_id = port
-        session.replicas.add(egress_port=port, instance=1)
+        session.session_id = number
+        for port, instance in replicas:
+            session.replicas.add(egress_port=port, instance=instance)
         self.switch.write("INSERT", [entity])
-        self._replication[f"session {port}"] = entity
+        self._replication[f"session {number}"] = entity
 
     def forget_clone_session(self, port: int) -> None:
         """Delete a clone session: what is cloned to it is lost."""
@@ -313,14 +324,15 @@ class ManagedTest(EthlinkTest):
         """Bring a deleted clone session back."""
         self._replicate(port)
 
-    def _set_group(self) -> None:
+    def _set_group(self, number: int, ports: Iterable[int]) -> None:
+        name = f"group {number}"
         entity = p4r.Entity()
         group = entity.packet_replication_engine_entry.multicast_group_entry
-        group.multicast_group_id = KEEPALIVE_GROUP
-        for port in self.profiles:
+        group.multicast_group_id = number
+        for port in ports:
             group.replicas.add(egress_port=port, instance=port)
-        self.switch.write("MODIFY" if "group" in self._replication else "INSERT", [entity])
-        self._replication["group"] = entity
+        self.switch.write("MODIFY" if name in self._replication else "INSERT", [entity])
+        self._replication[name] = entity
 
     def _take_down(self) -> None:
         for port in self.profiles:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from codec.fabric import Fabric
-from controller.credits import INIT_COUNTERS, UPDATE_COUNTERS
+from controller.credits import ACK_COUNTERS, INIT_COUNTERS, UPDATE_COUNTERS
 from controller.reader import PortCounters
 from topologies.ranks import RankResult
 from topologies.session import FabricSession
@@ -23,8 +23,9 @@ from topologies.session import FabricSession
 _READINGS: Final = 30
 _BETWEEN_S: Final = 0.05
 _NET_DEV: Final = Path("/proc/net/dev")
-_CONTROL_RX: Final = tuple(name for name in (*UPDATE_COUNTERS, *INIT_COUNTERS) if "_rx" in name)
-_CONTROL_TX: Final = tuple(name for name in (*UPDATE_COUNTERS, *INIT_COUNTERS) if "_tx" in name)
+_CONTROL: Final = (*UPDATE_COUNTERS, *INIT_COUNTERS, *ACK_COUNTERS)
+_CONTROL_RX: Final = tuple(name for name in _CONTROL if "_rx" in name)
+_CONTROL_TX: Final = tuple(name for name in _CONTROL if "_tx" in name)
 _ENDPOINT_QUEUES: Final = ("tx_dropped_backlog", "tx_dropped_held", "tx_dropped_error", "rx_dropped_full")
 
 
@@ -150,8 +151,10 @@ def _data_in(port: PortCounters) -> int:
 
 
 def _data_out(port: PortCounters) -> int:
-    """DATA frames that left, or were dropped under a name on the way out."""
-    return port.tx_frames - control_frames(port) + port.link.get("stale_session", 0)
+    """DATA frames that left, each once, or were dropped under a name on the way out."""
+    lost = sum(port.link.get(name, 0) for name in ("stale_session", "link_fault_drops"))
+    again = sum(port.link.get(name, 0) for name in ("llr_tx_replayed", "link_fault_duplicates"))
+    return port.tx_frames - control_frames(port) - again + lost
 
 
 def _dropped(report: Mapping[str, Any]) -> int:

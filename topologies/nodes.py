@@ -41,11 +41,24 @@ HOLD_DEPTH: Final = 8192
 """More frames than the credits of all receivers of a switch with 32 ports."""
 _PACE_PER_FRAME: Final = 5
 """Rounds of the hold loop per frame that slow links carry; at least 2."""
+LINE_PORTS: Final = (508, 504)
+"""Where copies of numbered frames wait for their acknowledgement; on the second one while their port replays."""
+LINE_PACE: Final = 50_000
+"""Frames per second that go round on the first of them: at least the rate of numbered frames of all ports."""
+LINE_DEPTH: Final = 8192
+"""More than the window of every port of a switch, and twice what stops new frames."""
+DELAY_PORT: Final = 505
+DELAY_PACE: Final = 20_000
+"""Frames per second that go round while a link fault delays them."""
 BMV2_QUEUE_DEPTH: Final = 1024
 """Frames per egress queue of BMv2, whose default of 64 overflows silently."""
 BMV2_QUEUES: Final = f"""
 set_queue_depth {BMV2_QUEUE_DEPTH}
 set_queue_depth {HOLD_DEPTH} {HOLD_PORT}
+set_queue_depth {LINE_DEPTH} {LINE_PORTS[0]}
+set_queue_depth {LINE_DEPTH} {LINE_PORTS[1]}
+set_queue_rate {LINE_PACE} {LINE_PORTS[0]}
+set_queue_rate {DELAY_PACE} {DELAY_PORT}
 """
 """What BMv2 is told about its queues, over Thrift."""
 
@@ -298,6 +311,8 @@ class P4SwitchNode(FabricSwitch):
         ports = [word for port, intf in self.port_map().items() for word in ("-i", f"{port}@{intf}")]
         options = ["--pcap", str(self.pcap_dir)] if self.pcap_dir is not None else []
         options += ["--port-rate", f"{HOLD_PORT}={self.hold_pace}", "--port-depth", f"{HOLD_PORT}={HOLD_DEPTH}"]
+        options += ["--port-rate", f"{LINE_PORTS[0]}={LINE_PACE}", "--port-rate", f"{DELAY_PORT}={DELAY_PACE}"]
+        options += [word for port in LINE_PORTS for word in ("--port-depth", f"{port}={LINE_DEPTH}")]
         if self.managed:
             options += ["--event-port", str(EVENT_PORT), "--tick-us", str(TICK_US)]
         for port, queue in self.queues.items():

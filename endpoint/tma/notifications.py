@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
+from endpoint.memory import FIRST_RESERVED_KEY
+
 
 class Notification(NamedTuple):
     """A message that is placed: who wrote it, into which region, where, and how many bytes."""
@@ -16,7 +18,10 @@ class Notification(NamedTuple):
 
 
 class Notifications:
-    """Those that nobody took yet, in the order of completion; `most` at a time."""
+    """Those that nobody took yet, in the order of completion; `most` at a time.
+
+    Those of the endpoint's own regions (reserved keys) only who asks for their key gets.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -27,7 +32,8 @@ class Notifications:
         """Set when one was added; whoever wakes those that wait clears it."""
 
     def __len__(self) -> int:
-        return self._count
+        """Those that the program can take without naming a reserved key."""
+        return sum(len(queue) for (_, key), queue in self._pending.items() if key < FIRST_RESERVED_KEY)
 
     @property
     def full(self) -> bool:
@@ -52,7 +58,7 @@ class Notifications:
             matching = [
                 (queue[0][0], place)
                 for place, queue in self._pending.items()
-                if src in (None, place[0]) and key in (None, place[1])
+                if src in (None, place[0]) and (place[1] < FIRST_RESERVED_KEY if key is None else key == place[1])
             ]
             if not matching:
                 return None

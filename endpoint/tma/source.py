@@ -3,6 +3,9 @@
 A source does no input or output and never waits: it sends through a function that it is given, and is told what came
 (`handle`) and what time it is (`expire`). All its methods are called under one lock.
 
+`moved` and `opened` say which ways have ended or opened: what went by a way that has ended goes out at once by another
+one, and where none is left it waits for one, for a bounded time.
+
 Per destination, messages begin in the order in which they were submitted. What is in flight (blocks sent and not
 acknowledged, blocks asked for and not come) shares the destination's congestion window with the load/store requests.
 Once per time-out the lowest missing block of a message that made no progress goes out again, with ACK_REQ; the answer
@@ -27,7 +30,7 @@ from codec.constants import (
 )
 from codec.frames import Tma, end_to_end_seed, oefh, tma_packet
 from endpoint.congestion import CongestionWindow
-from endpoint.errors import REFUSALS, AccessRefused, TmaTimeout
+from endpoint.errors import REFUSALS, AccessRefused, TmaTimeout, Unreachable
 from endpoint.initiator import Transmit
 from endpoint.options import EndpointOptions
 from endpoint.paths import Paths
@@ -50,6 +53,8 @@ _CONGESTION: Final = int(Ecn.CONGESTION_EXPERIENCED)
 
 _ACK_EVERY: Final = 8
 """Blocks of a message after which an ACK is asked for at the latest."""
+_NOWHERE: Final = -1
+"""In place of a plane, of a block that waits for one."""
 _BURST: Final = 16
 _BURST_S: Final = 0.002
 """At most so many blocks per destination are sent again at once: what was lost together for want of room would be lost
@@ -62,7 +67,7 @@ class _Message:
     __slots__ = (
         "address", "again", "attempts", "block", "cost", "count", "deadline", "flags", "index", "key", "label",
         "number", "opcode", "placed", "probe", "recover", "sent", "submitted", "timed_at", "timed_block", "timeout_s",
-        "total", "touched", "transfer", "view",
+        "total", "touched", "transfer", "view", "ways",
     )  # fmt: skip
 
     def __init__(
@@ -92,6 +97,8 @@ class _Message:
         self.recover = 0
         """After a time-out: once block `probe` is placed, an ACK says which of the blocks below this were lost."""
         self.probe = 0
+        self.ways = [_NOWHERE] * min(self.count, BLOCK_WINDOW)
+        """The plane that each block in flight was last sent, or asked for, on; that of block i is at i mod 1,024."""
         self.attempts = 0
         self.timed_block = -1
         self.timed_at = 0.0
@@ -99,6 +106,10 @@ class _Message:
         self.touched = 0.0
         """When the lowest missing block was sent last, or became the lowest."""
         self.deadline = 0.0
+
+    @property
+    def operation(self) -> TmaOpcode:
+        return TmaOpcode(self.opcode)
 
     @property
     def in_flight(self) -> int:
@@ -137,7 +148,7 @@ class TmaSource:
 
     `window_of(dst)` gives the congestion window that a destination's requests have too, and `cost_of(bytes)` what a
     block's frame takes of it; `least_rto()` is the least time-out now. `counters` gains: `tma_responses`,
-    `resent_blocks`, `timed_out_messages`,
+    `resent_blocks`, `timed_out_messages`, `unreachable_messages` (no plane led there),
     `refused_messages`, and as for load/store `late_response`, `mismatched_response`, `stale_response`, `ecn_echo`,
     `duplicate_block` (of a read).
     """
@@ -159,6 +170,7 @@ class TmaSource:
         self._id = gpu_id
         self._incarnation = incarnation
         self._paths = paths
+        self._reachability = paths.reachability
         self._transmit = transmit
         self._window_of = window_of
         self._cost_of = cost_of
@@ -228,9 +240,7 @@ class TmaSource:
             self._counters["refused_messages"] += 1
             error = REFUSALS.get(frame.data[0], AccessRefused)
             self._end(d, message)
-            message.transfer.part_failed(
-                error(TmaOpcode(message.opcode), d.dst, message.address, message.total, message.key)
-            )
+            message.transfer.part_failed(error(message.operation, d.dst, message.address, message.total, message.key))
             self._pump(now, d)
             return
         else:
@@ -266,6 +276,22 @@ class TmaSource:
                     self._expire(now, d)
                 due = min(due, d.due)
         return None if due == float("inf") else due
+
+    def moved(self, now: float, dst: int | None, plane: int) -> int:
+        """Send, or ask for, anew what went to `dst` (None: to anybody) on `plane` last; nothing comes of it any more.
+
+        Return how many blocks; those that have no plane left wait for `opened`.
+        """
+        return sum(self._move(now, d, plane) for d in self._concerned(dst))
+
+    def opened(self, now: float, dst: int | None) -> int:
+        """Send what waited for a plane to `dst` (None: to anybody), if there is one now; return how many blocks."""
+        count = 0
+        for d in self._concerned(dst):
+            if self._reachability.planes_to(d.dst):
+                count += self._move(now, d, _NOWHERE)
+                self._pump(now, d)
+        return count
 
     def fail_all(self, error: BaseException) -> None:
         """End every unfinished message with an error."""
@@ -310,6 +336,11 @@ class TmaSource:
 
     def _pump(self, now: float, d: _Destination) -> None:
         """Send what the window has room for: of each message first what was lost, then the next blocks."""
+        if not (d.sending or d.waiting):
+            return
+        if not self._reachability.planes_to(d.dst):
+            self._strand(now, d)
+            return
         window = d.congestion
         at = 0
         while True:
@@ -356,18 +387,8 @@ class TmaSource:
             self._send_write(d, message, index, index == last or (index - first) % every == every - 1)
 
     def _send_again(self, d: _Destination, message: _Message) -> None:
-        """Send again, or ask again for, some of the blocks that were lost."""
+        """Send again some of the blocks that were lost."""
         again = message.again
-        if message.opcode == _READ:
-            while again:
-                first = again.pop()
-                after = 0
-                for _ in range(READ_BLOCKS - 1):
-                    if again:
-                        after |= 1 << again.pop() - first - 1
-                self._counters["resent_blocks"] += 1 + after.bit_count()
-                self._send_read(d, message, first, after)
-            return
         batch: list[int] = []
         while again and len(batch) < _BURST:
             index = again.pop()
@@ -377,6 +398,16 @@ class TmaSource:
         for index in batch:
             self._send_write(d, message, index, index == batch[-1])
 
+    def _ask_again(self, d: _Destination, message: _Message, missing: list[int]) -> None:
+        """Ask again for blocks, given in descending order."""
+        while missing:
+            first = missing.pop()
+            after = 0
+            for _ in range(READ_BLOCKS - 1):
+                if missing:
+                    after |= 1 << missing.pop() - first - 1
+            self._send_read(d, message, first, after)
+
     def _send_write(self, d: _Destination, message: _Message, index: int, ack_requested: bool) -> None:
         offset = index << message.block
         end = offset + (1 << message.block)
@@ -384,15 +415,23 @@ class TmaSource:
         if end >= message.total:
             end = message.total
             flags |= _LAST
-        self._send(d, message, index, flags, offset, message.view[offset:end])
+        message.ways[index % BLOCK_WINDOW] = self._send(d, message, index, flags, offset, message.view[offset:end])
 
     def _send_read(self, d: _Destination, message: _Message, first: int, after: int) -> None:
         """Ask for a block, and those after it whose bits are set (the first after it in bit 0)."""
-        self._send(d, message, first, 0, first << message.block, bitmap_of(after))
+        plane = self._send(d, message, first, 0, first << message.block, bitmap_of(after))
+        index = first
+        after = after << 1 | 1
+        while after:
+            if after & 1:
+                message.ways[index % BLOCK_WINDOW] = plane
+            after >>= 1
+            index += 1
 
     def _send(
         self, d: _Destination, message: _Message, index: int, flags: int, offset: int, data: bytes | memoryview
-    ) -> None:
+    ) -> int:
+        """Send a frame; return its plane."""
         plane, f, entropy = self._paths.way(d.dst, message.label + index, message.attempts)
         header = oefh(vc=_REQUEST_VC, dst=d.dst, src=self._id, next=_TMA_NEXT, ecn=self._ecn, f=f, entropy=entropy)
         packet = tma_packet(
@@ -400,6 +439,7 @@ class TmaSource:
             offset, message.total, message.address, data,
         )  # fmt: skip
         self._transmit(plane, packet)
+        return plane
 
     # ------------------------------------------------------------------------------------------------------ receiving
 
@@ -438,10 +478,69 @@ class TmaSource:
         message.placed.add(index)
         return 1
 
+    # -------------------------------------------------------------------------------------------------------- failover
+
+    def _concerned(self, dst: int | None) -> list[_Destination]:
+        if dst is None:
+            return list(self._destinations.values())
+        return [self._destinations[dst]] if dst in self._destinations else []
+
+    def _move(self, now: float, d: _Destination, plane: int) -> int:
+        """Send anew the blocks in flight that were last sent on a plane; return how many."""
+        reachable = bool(self._reachability.planes_to(d.dst))
+        count = 0
+        for message in list(d.unfinished.values()):
+            ways = message.ways
+            lost = [index for index in message.placed.missing(message.sent) if ways[index % BLOCK_WINDOW] == plane]
+            if not lost:
+                continue
+            message.timed_block = -1
+            if not reachable:
+                for index in lost:
+                    ways[index % BLOCK_WINDOW] = _NOWHERE
+                continue
+            count += len(lost)
+            message.touched = now
+            message.deadline = now + message.timeout_s
+            d.due = min(d.due, now + d.round_trip.rto)
+            if message.opcode == _READ:
+                self._ask_again(d, message, lost[::-1])
+            else:
+                for index in lost:
+                    self._send_write(d, message, index, index == lost[-1])
+        if not reachable and (d.unfinished or d.waiting):
+            d.due = min(d.due, max(now, self._given_up(d.dst)))
+        return count
+
+    def _given_up(self, dst: int) -> float:
+        """Return when to wait no longer for a plane to a destination to which none leads."""
+        return self._reachability.unreachable_since(dst) + self._options.unreachable_s
+
+    def _strand(self, now: float, d: _Destination) -> None:
+        """Wait for a plane to a destination to which none leads, or give up all that is for it."""
+        due = self._given_up(d.dst)
+        if now < due:
+            d.due = due
+            return
+        d.due = float("inf")
+        detail = f"no plane leads there ({self._reachability.explain(d.dst, now)})"
+        messages = [*d.unfinished.values(), *d.waiting]
+        d.waiting.clear()
+        for message in messages:
+            if message.number >= 0:
+                self._end(d, message)
+            self._counters["unreachable_messages"] += 1
+            message.transfer.part_failed(
+                Unreachable(message.operation, d.dst, message.address, message.total, message.key, detail)
+            )
+
     # ---------------------------------------------------------------------------------------------------------- ending
 
     def _expire(self, now: float, d: _Destination) -> None:
         """Send again the lowest missing block of every message that made no progress, or give the message up."""
+        if not self._reachability.planes_to(d.dst):
+            self._strand(now, d)
+            return
         rto = max(d.round_trip.rto, self._least_rto())
         due = float("inf")
         burst = 0
@@ -475,8 +574,9 @@ class TmaSource:
         message.attempts += 1
         message.timed_block = -1
         if message.opcode == _READ:
-            message.again = message.placed.missing(message.sent)[::-1]
-            self._send_again(d, message)
+            missing = message.placed.missing(message.sent)
+            self._counters["resent_blocks"] += len(missing)
+            self._ask_again(d, message, missing[::-1])
             return
         message.probe = message.placed.lowest
         message.recover = message.sent
@@ -495,7 +595,7 @@ class TmaSource:
             f"is GPU {d.dst} running?"
         )
         message.transfer.part_failed(
-            TmaTimeout(TmaOpcode(message.opcode), d.dst, message.address, message.total, message.key, detail)
+            TmaTimeout(message.operation, d.dst, message.address, message.total, message.key, detail)
         )
 
     def _end(self, d: _Destination, message: _Message) -> None:

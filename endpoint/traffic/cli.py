@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _options(given: argparse.Namespace, parameters: Parameters) -> EndpointOptions:
-    options = EndpointOptions(timeout_s=given.timeout)
+    options = EndpointOptions(timeout_s=given.timeout, unreachable_s=given.timeout)
     if parameters.chosen is Semantics.LOAD_STORE:  # an access is a request there, and many blocks otherwise
         options = dataclasses.replace(options, window=parameters.window)
     if given.rto is not None:

@@ -7,7 +7,10 @@ from ptf_tests.base import DROP_REASONS, GROUP, REMOTE, SWITCH_ID, UPLINKS, Ethl
 from ptf_tests.frames import control_frames, probe, slot, store, with_crc
 from ptf_tests.p4runtime import PacketIn
 
-CREDIT_REASONS = {"bad_init", "over_limit", "control_rate", "exceeds_limit", "no_room"}
+CREDIT_REASONS = {
+    "bad_init", "over_limit", "control_rate", "exceeds_limit", "no_room", "llr_rx_duplicate_seq", "llr_out_of_sequence",
+    "llr_flushed",
+}  # fmt: skip
 """Reasons that a port has to be managed, or limited, for: their traps are tested with what causes them."""
 
 

@@ -77,6 +77,21 @@ def test_lsu_packet_equals_layout(
     assert moved == frames.parse_lsu(memoryview(packet))._replace(entropy=entropy ^ 0xFF)
 
 
+@given(IDS, IDS, U8, U8, U16, U16, U16, st.integers(0, 2**48 - 1), st.binary(max_size=8))
+def test_event_equals_layout(
+    dst: int, src: int, type_: int, plane: int, subject: int, sequence: int, detail: int, timestamp: int, more: bytes
+) -> None:
+    event = layouts.EVENT.pack(
+        type=type_, plane=plane, subject=subject, sequence=sequence, detail=detail, timestamp=timestamp
+    )
+    packet = frames.oefh(vc=7, dst=dst, src=src, next=3) + event
+    parsed = frames.parse_event(memoryview(packet + more))
+    assert parsed == (dst, src, type_, plane, subject, sequence, detail, timestamp)
+    for end in range(len(packet)):
+        with pytest.raises(FrameError, match="truncated"):
+            frames.parse_event(memoryview(packet[:end]))
+
+
 @given(st.integers(0, 3), BIT, IDS, IDS, U8, NIBBLE, NIBBLE, U8, U16, U32, U16, U32, U32, U64, st.binary(max_size=4096))
 def test_tma_packet_equals_layout(
     ecn: int, f: int, dst: int, src: int, entropy: int, opcode: int, flags: int, block: int, incarnation: int,

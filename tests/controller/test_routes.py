@@ -11,7 +11,7 @@ import pytest
 from codec.fabric import Fabric
 from codec.profile import LinkProfile
 from controller.entries import Entry, entry
-from controller.links import clone_sessions, keepalive_group
+from controller.links import clone_sessions, multicast_groups
 from controller.routes import entries_for, next_hops
 from topologies.describe import describe
 from topologies.topos import FabricTopo, parse_topo
@@ -156,10 +156,31 @@ def test_managed_ports_get_their_profile() -> None:
     )  # fmt: skip
     assert entry("egress_config", {"egress_port": 1}, "set_managed_link", vc_map=0x053977, ecn_threshold=32) in entries
     assert entry("port_config", {"ingress_port": 1}, "set_port", mode=1, role=1, tenant=1) in entries
-    assert [(s.session_id, s.replicas) for s in clone_sessions(switch)] == [(1, [1]), (2, [2]), (509, [509])]
-    assert [(g.multicast_group_id, g.replicas) for g in keepalive_group(switch)] == [(1, [(1, 1), (2, 2)])]
+    assert not [e for e in entries if e.table == "llr_profile"]
+    loops = [(port, [port]) for port in (505, 508, 504, 509)]
+    pairs = [(513, [(508, 1), (1, 2)]), (514, [(508, 1), (2, 2)]), (1017, [(508, 1), (505, 1)])]
+    found = [(s.session_id, s.replicas) for s in clone_sessions(switch)]
+    assert found == [(1, [1]), (2, [2]), *loops, *pairs]
+    replicas = [(1, 1), (2, 2)]
+    assert [(g.multicast_group_id, g.replicas) for g in multicast_groups(switch)] == [(1, replicas), (2, replicas)]
 
 
-def test_open_ports_need_no_copies() -> None:
+def test_ports_that_retry_get_their_settings() -> None:
+    profile = LinkProfile(
+        llr=True, outstanding_frames_max=16, outstanding_bytes_max=5000, replay_timer_us=4000, replay_count_max=3,
+        flush_action="best_effort", re_init_on_flush=False,
+    )  # fmt: skip
+    fabric = describe(parse_topo("planes,2,1"), "planes", mode="managed", profile=profile)
+    entries = entries_for(fabric, fabric.switches[0])
+    assert [e for e in entries if e.table == "llr_profile"][1] == entry(
+        "llr_profile", {"port": 2}, "set_retry", outstanding_frames_max=16, outstanding_bytes_max=5000,
+        replay_timer=4000, replay_count_max=3, flush_action=2, re_init_on_flush=0,
+    )  # fmt: skip
+    said = [dict(e.params) for e in entries if e.table == "link_announcement"]
+    assert [(one["capabilities"], one["outstanding_frames_max"]) for one in said] == [(3, 16), (3, 16)]
+
+
+def test_open_ports_have_copies_for_link_faults_alone() -> None:
     (switch,) = fabric_of("planes,2,1").switches
-    assert clone_sessions(switch) == keepalive_group(switch) == []
+    assert [s.session_id for s in clone_sessions(switch)] == [1, 2, 505]
+    assert multicast_groups(switch) == []

@@ -45,6 +45,16 @@ def shown(iface: str) -> str:
     return subprocess.run(["ip", "link", "show", iface], check=True, capture_output=True, text=True).stdout
 
 
+def settle(condition: Callable[[], bool], seconds: float = 2.0) -> bool:
+    """Wait for a condition; tell whether it came."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.005)
+    return True
+
+
 class Wire:
     """The other end of the GPU's cable, in the hands of a test."""
 

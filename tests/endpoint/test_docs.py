@@ -1,4 +1,4 @@
-"""docs/endpoint.md: its program runs, and every counter that the code knows is on the page."""
+"""docs/endpoint.md and docs/collectives.md: their programs run, and every counter of the code is on the first page."""
 
 from __future__ import annotations
 
@@ -8,14 +8,24 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from codec.fabric import Fabric, GpuNode, GpuPort
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "endpoint.md").read_text()
 
 
-def test_program_runs(cable: tuple[str, str], tmp_path: Path) -> None:
-    program = re.search(r"```python\n(.*?)```", PAGE, re.S)
+@pytest.mark.parametrize(
+    ("page", "printed"),
+    [
+        ("endpoint.md", ["b'hello' 2\n", "b'hello' 1\n"]),
+        ("collectives.md", ["3 32.0 [1, 2]\n"] * 2),
+    ],
+)
+def test_program_runs(cable: tuple[str, str], tmp_path: Path, page: str, printed: list[str]) -> None:
+    """The page's first program, on two GPUs back to back."""
+    program = re.search(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.S)
     assert program is not None
     (tmp_path / "my.py").write_text(program.group(1))
     fabric = Fabric("x", tuple(GpuNode(n, f"g{n}", ports=(GpuPort(0, cable[n - 1]),)) for n in (1, 2)))
@@ -27,7 +37,7 @@ def test_program_runs(cable: tuple[str, str], tmp_path: Path) -> None:
         )
         for number in (1, 2)
     ]  # fmt: skip
-    assert [rank.communicate(timeout=60)[0] for rank in ranks] == ["b'hello' 2\n", "b'hello' 1\n"]
+    assert [rank.communicate(timeout=60)[0] for rank in ranks] == printed
     assert [rank.returncode for rank in ranks] == [0, 0]
 
 

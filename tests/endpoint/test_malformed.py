@@ -83,6 +83,10 @@ def recrc(packet: bytes) -> bytes:
     return frames.frame(Kind.DATA, packet)
 
 
+def event(dst: int = 2, src: int = 0xF01, **fields: Any) -> Packet:
+    return Link() / OEFH(dst=dst, src=src, vc=7) / Event(**{"type": 1, "plane": 0, "subject": 1, **fields})
+
+
 DROPPED: list[tuple[str, Packet | bytes]] = [
     ("drop_truncated", b"\x10" + bytes(13)),
     ("drop_bad_crc", flipped(store(), 20)),
@@ -105,7 +109,21 @@ DROPPED: list[tuple[str, Packet | bytes]] = [
     ("drop_reserved_vc", Link() / OEFH(dst=2, src=1, vc=7) / TMA(opcode="WRITE", key=9, data=b"1")),
     ("drop_unknown_opcode", write(opcode=8)),
     ("drop_unknown_opcode", write(opcode=14)),
-    ("drop_unsupported_next", Link() / OEFH(dst=2, src=0xF01, vc=7) / Event()),
+    ("drop_unsupported_next", Link() / OEFH(dst=2, src=1, next=4) / Raw(bytes(8))),
+    ("drop_forged_event", event(src=1)),
+    ("drop_forged_event", event(src=0xEFF)),
+    ("drop_forged_event", event(src=0xFFF)),
+    ("drop_wrong_destination", event(dst=3)),
+    ("drop_wrong_destination", event(dst=0xFFF)),
+    ("drop_wrong_plane", event(plane=1)),
+    ("drop_unknown_event", event(type=0)),
+    ("drop_unknown_event", event(type=4)),
+    ("drop_unknown_subject", event(subject=2)),
+    ("drop_unknown_subject", event(subject=0xF02)),
+    ("drop_unknown_subject", event(subject=0xFFFF)),
+    ("drop_truncated", recrc(bytes(event())[12:-1])),
+    ("drop_truncated", recrc(bytes(event())[12:18])),
+    ("drop_unknown_version", Link() / OEFH(version=1, dst=2, src=0xF01, next="EVENT") / Event()),
     ("drop_truncated", Link() / OEFH(dst=2, src=1, next=1) / Raw(bytes(21))),
     ("drop_truncated", Link() / OEFH(dst=2, src=1, next=1)),
     ("drop_bad_end_to_end_crc", recrc(flipped(store(), 40)[12:])),
@@ -129,6 +147,7 @@ def test_malformed_frames_are_dropped_and_counted(wired: tuple[Wire, Gpu]) -> No
             wire.send(packet)
     assert wire.silent()
     assert "requests" not in gpu.counters()
+    assert gpu.event_log() == []
 
 
 REFUSED: list[tuple[str, LsuStatus, dict[str, Any]]] = [

@@ -16,7 +16,7 @@ from codec.frames import frame, parse_link
 from codec.layouts import LINK, session_of
 from codec.profile import LinkProfile
 from endpoint import ClosedError, Gpu
-from tests.endpoint.conftest import FAST, Wire
+from tests.endpoint.conftest import FAST, Wire, settle
 
 Maker = Callable[..., Gpu]
 EPOCH = 0x12345678
@@ -26,15 +26,6 @@ MANAGED = {0: LinkProfile()}
 @pytest.fixture
 def pair(cable: tuple[str, str], gpus: Maker) -> tuple[Gpu, Gpu]:
     return gpus(1, {0: cable[0]}, peers=[2], managed=MANAGED), gpus(2, {0: cable[1]}, peers=[1], managed=MANAGED)
-
-
-def settle(condition: Callable[[], bool], seconds: float = 2.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.005)
-    return True
 
 
 def test_every_byte_is_right_and_every_credit_comes_back(pair: tuple[Gpu, Gpu]) -> None:

@@ -273,7 +273,7 @@ function carried.probe(context, oefh, at)
     local answer
     if body then answer = add_header(context, body, at + layouts.probe.bytes, "State of a port") end
     context.info = says.info.probe(v, oefh, answer)
-    if v.op == enums.ProbeOp.READ_CREDITS then
+    if v.op == enums.ProbeOp.READ_CREDITS or v.op == enums.ProbeOp.READ_RETRY then
         local asked = string.format("probe %d %d %d", oefh.src, oefh.dst, v.port)
         add_exchange(context, exchanges.ask(asked, context.pinfo))
     elseif body then

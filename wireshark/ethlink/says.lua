@@ -101,6 +101,13 @@ end
 
 says.notes.probe_credits = all_lanes
 
+local TX_STATES = { [0] = "OFF", "INIT", "ADVANCE", "REPLAY", "FLUSH" }
+local RX_STATES = { [0] = "OFF", "SEND_ACKS", "SEND_NACK", "NACK_SENT" }
+
+function says.notes.probe_retry(v)
+    return { tx_state = TX_STATES[v.tx_state], rx_state = RX_STATES[v.rx_state] }
+end
+
 function says.notes.link_init(v)
     local notes = all_lanes(v)
     notes.capabilities = v.capabilities ~= 0 and flags("link_init", v.capabilities) or "none"
@@ -166,11 +173,14 @@ function says.info.event(v, oefh)
     return string.format("%s plane %d seq %d (%s)", what, v.plane, v.sequence, path(oefh))
 end
 
-function says.info.probe(v, oefh, credits)
+function says.info.probe(v, oefh, answer)
     local what = string.format("PROBE %s %s port %d", enums.ProbeOp[v.op] or ("op " .. v.op), path(oefh), v.port)
-    if credits then
-        local waiting = lanes(credits.held_frames)
-        what = what .. ": " .. name_of("LinkState", v.state):lower() .. string.format(", session 0x%X", credits.session)
+    if answer and answer.tx_state then
+        local states = { TX_STATES[answer.tx_state] or answer.tx_state, RX_STATES[answer.rx_state] or answer.rx_state }
+        what = what .. string.format(": %s, %s, session 0x%X", states[1], states[2], answer.session)
+    elseif answer then
+        local waiting = lanes(answer.held_frames)
+        what = what .. ": " .. name_of("LinkState", v.state):lower() .. string.format(", session 0x%X", answer.session)
         if waiting ~= "all 0" then what = what .. ", held " .. waiting end
     end
     return what
