@@ -19,11 +19,12 @@ from finsy.proto import p4r_grpc
 
 from codec.fabric import SwitchNode
 from controller.credits import PortCredits, parse_answer, probe
-from controller.entities import drift, from_p4, packet_in_limits, to_p4
+from controller.entities import drift, from_p4, to_p4
 from controller.entries import Entry
-from controller.links import clone_sessions, managed_ports, multicast_groups
+from controller.links import managed_ports
 from controller.packets import PROBE_REASON, describe_packet_in
 from controller.pipeline import Pipeline, push, read_cookie
+from controller.plan import Plan
 from controller.status import State, SwitchStatus
 
 ELECTION_ID: Final = 10
@@ -57,13 +58,13 @@ class SwitchAgent:
     def __init__(
         self,
         node: SwitchNode,
-        entries: Sequence[Entry],
+        plan: Plan,
         pipeline: Pipeline,
         changed: Callable[[], None],
         known_cookie: int | None = None,
     ) -> None:
         self.node = node
-        self.entries = entries
+        self.plan = plan
         self.pipeline = pipeline
         self.status = SwitchStatus(cookie=known_cookie)
         self.credits: dict[int, PortCredits] = {}
@@ -202,16 +203,16 @@ class SwitchAgent:
         # Entries that are there already are left alone: an interrupted installation goes on where it stopped.
         found = await self._read(switch)
         have = {item.key for item in found}
-        missing = [item for item in self.entries if item.key not in have]
-        await self._replicate(switch, clone_sessions(self.node))
+        missing = [item for item in self.plan.entries if item.key not in have]
+        await self._replicate(switch, self.plan.sessions)
         for start in range(0, len(missing), BATCH):
             await switch.insert([to_p4(item) for item in missing[start : start + BATCH]])
-        await switch.modify(packet_in_limits())
-        await self._replicate(switch, multicast_groups(self.node))
+        await switch.modify(self.plan.meters)
+        await self._replicate(switch, self.plan.groups)
         took = time.monotonic() - started
         log.info("%s: program and %d entries installed in %.2f s", self.node.name, len(missing), took)
         self._set(cookie=cookie, boots=self.status.boots + 1)
-        self._report_drift(drift(self.entries, [*found, *missing]))
+        self._report_drift(drift(self.plan.entries, [*found, *missing]))
 
     async def _replicate(self, switch: fy.Switch, wanted: Sequence[Replication]) -> None:
         """Install clone sessions or groups that are not there yet: an interrupted installation goes on."""
@@ -234,7 +235,7 @@ class SwitchAgent:
         return [from_p4(item) async for item in found if not item.is_const]
 
     async def _show_drift(self, switch: fy.Switch) -> None:
-        self._report_drift(drift(self.entries, await self._read(switch)))
+        self._report_drift(drift(self.plan.entries, await self._read(switch)))
 
     def _report_drift(self, lines: list[str]) -> None:
         """Enter the differences in the status, which counts the switch as programmed; log them when they are new."""
@@ -243,7 +244,7 @@ class SwitchAgent:
                 log.warning("%s: edited by hand, left as it is: %s", self.node.name, line)
             if not lines:
                 log.info("%s: holds again what the controller installed", self.node.name)
-        self._set(state=State.PROGRAMMED, entries=len(self.entries), drift=lines, error="")
+        self._set(state=State.PROGRAMMED, entries=len(self.plan.entries), drift=lines, error="")
 
     async def _log_packets(self, switch: fy.Switch) -> None:
         window, lines, quiet = 0, 0, 0

@@ -35,6 +35,8 @@ UPDATE_COUNTERS: Final = (
 INIT_COUNTERS: Final = (
     "llr_tx_init_ctl_os", "llr_rx_init_ctl_os", "llr_tx_init_echo_ctl_os", "llr_rx_init_echo_ctl_os"
 )  # fmt: skip
+EVENT_COUNTERS: Final = ("events_sent", "links_lost", "links_restored")
+"""Counters by port of dead links and what is told of them; open ports move them too."""
 ACK_COUNTERS: Final = ("llr_tx_ack_ctl_os", "llr_rx_ack_ctl_os", "llr_tx_nack_ctl_os", "llr_rx_nack_ctl_os")
 RETRY_COUNTERS: Final = (
     *ACK_COUNTERS, "llr_rx_ack_nack_seq_error", "llr_tx_ok", "llr_tx_replay", "llr_tx_replayed", "llr_tx_postponed",
@@ -47,8 +49,8 @@ FAULT_COUNTERS: Final = (
 )  # fmt: skip
 LINK_COUNTERS: Final = (
     *UPDATE_COUNTERS, *INIT_COUNTERS, *RETRY_COUNTERS, *FAULT_COUNTERS, "link_ups", "link_resets", "silences",
-    "wrong_cf_updates", "wrong_cc_updates", "losses_written_off", "frames_held", "frames_released", "frames_returned",
-    "frames_marked", "tickets_skipped", "holds_written_off", "buffers_written_off", "stale_session",
+    "stalls", "wrong_cf_updates", "wrong_cc_updates", "losses_written_off", "frames_held", "frames_released",
+    "frames_returned", "frames_marked", "tickets_skipped", "holds_written_off", "buffers_written_off", "stale_session",
 )  # fmt: skip
 """Counters by port that only managed links move; docs/pipeline.md says what each counts."""
 

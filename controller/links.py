@@ -16,6 +16,7 @@ from codec.fabric import Fabric, SwitchNode, SwitchPort
 from codec.profile import FLUSH_ACTIONS, LinkProfile
 from controller.entries import Entry, entry
 
+MODES: Final = {"open": 0, "managed": 1}
 HOLD_PORT: Final = 509
 """Where frames without credit wait: a port without a link, whose clones of them go round."""
 LINE_PORTS: Final = (508, 504)
@@ -119,10 +120,13 @@ def clone_sessions(switch: SwitchNode) -> list[fy.P4CloneSessionEntry]:
 
 
 def multicast_groups(switch: SwitchNode) -> list[fy.P4MulticastGroupEntry]:
-    """Return the groups by which a tick reaches managed ports: for keepalives, and for acknowledgements that are due.
+    """Return the groups by which a tick reaches ports: for acknowledgements that are due, and for keepalives.
 
-    Every managed port is in both, so that a port's profile alone says whether it retries.
+    Every managed port is in the first, so that a port's profile alone says whether it retries; every port is in the
+    second, as each may be down, which is told again and again.
     """
-    replicas = [(port.port, port.port) for port in managed_ports(switch)]
-    groups = (KEEPALIVE_GROUP, RETRY_GROUP) if replicas else ()
-    return [fy.P4MulticastGroupEntry(group, replicas=replicas) for group in groups]
+    groups = {
+        RETRY_GROUP: [(port.port, port.port) for port in managed_ports(switch)],
+        KEEPALIVE_GROUP: [(port.port, port.port) for port in switch.ports],
+    }
+    return [fy.P4MulticastGroupEntry(group, replicas=replicas) for group, replicas in groups.items() if replicas]

@@ -16,7 +16,7 @@ from finsy.p4entity import decode_entity
 from finsy.proto import p4r, p4r_grpc
 
 from codec.fabric import SwitchNode
-from controller.credits import LANE_REGISTERS, LINK_COUNTERS, PORT_REGISTERS, PortCredits
+from controller.credits import EVENT_COUNTERS, LANE_REGISTERS, LINK_COUNTERS, PORT_REGISTERS, PortCredits
 from controller.entities import from_p4
 from controller.entries import Entry
 from controller.packets import DROP_REASONS
@@ -87,7 +87,7 @@ class SwitchReader:
         """Return the counters of the switch's ports and of its CPU port, by port number."""
         numbers = [*(port.port for port in self.node.ports), CPU_PORT]
         ports = {number: PortCounters() for number in numbers}
-        names = ["port_rx", "port_tx", *DROP_REASONS.values()]
+        names = ["port_rx", "port_tx", *DROP_REASONS.values(), *EVENT_COUNTERS]
         known = {counter.alias for counter in self.schema.counters}
         managed = {port.port for port in self.node.ports if port.mode == "managed"}
         # Port by port, so that what belongs together is read together: links speak all the time.
@@ -103,7 +103,7 @@ class SwitchReader:
                 port.rx_frames, port.rx_bytes = cell.packet_count, cell.byte_count
             elif cell.counter_id == "port_tx":
                 port.tx_frames, port.tx_bytes = cell.packet_count, cell.byte_count
-            elif cell.counter_id in LINK_COUNTERS:
+            elif cell.counter_id in (*LINK_COUNTERS, *EVENT_COUNTERS):
                 port.link[cell.counter_id] = cell.packet_count
             elif cell.packet_count:
                 port.drops[cell.counter_id] = cell.packet_count

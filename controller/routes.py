@@ -14,9 +14,9 @@ import networkx as nx
 
 from codec.fabric import Fabric, SwitchNode
 from controller.entries import Entry, entry
-from controller.links import egress_entry, link_entries
+from controller.events import event_entries
+from controller.links import MODES, egress_entry, link_entries
 
-MODES: Final = {"open": 0, "managed": 1}
 ROLES: Final = {"endpoint": 1, "fabric": 2}
 
 
@@ -29,6 +29,7 @@ def entries_for(fabric: Fabric, switch: SwitchNode) -> list[Entry]:
         *_identity_entries(fabric, switch),
         *_forward_entries(fabric, switch),
         *link_entries(fabric, switch),
+        *event_entries(fabric, switch),
         *_port_entries(fabric, switch),
     ]
 

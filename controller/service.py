@@ -16,8 +16,8 @@ import grpc
 from codec.fabric import Fabric
 from controller.agent import SwitchAgent
 from controller.pipeline import Pipeline
+from controller.plan import Plan
 from controller.probing import PERIOD_S, ProbeFiles
-from controller.routes import entries_for
 from controller.status import ControllerStatus
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ async def serve(fabric: Fabric, pipeline: Pipeline, status_path: Path) -> None:
         was_ready = status.ready
 
     agents = {
-        node.name: SwitchAgent(node, entries_for(fabric, node), pipeline, publish, known.get(node.name))
+        node.name: SwitchAgent(node, Plan.of(fabric, node), pipeline, publish, known.get(node.name))
         for node in fabric.switches
     }
     status.switches.update({name: agent.status for name, agent in agents.items()})

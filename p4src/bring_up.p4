@@ -31,27 +31,34 @@ control BringUp(in headers_t hdr, inout metadata_t meta) {
     }
 
     apply {
+        bool keepalive = hdr.notice.isValid() && hdr.notice.type == KEEPALIVE_NOTICE;
         port = (bit<32>)meta.link_port;
-        if (meta.has_profile == 1 && (hdr.notice.isValid() || hdr.link_init.isValid() || meta.redraw == 1)) {
+        if (meta.has_profile == 1 && (keepalive || hdr.link_init.isValid() || meta.redraw == 1)) {
             ticks.read(now, 0);
             own_epoch.read(own, port);
             peer_epoch.read(peer, port);
             session.read(current, port);
-            if (hdr.notice.isValid()) {
+            if (keepalive) {
                 // ---------------------------------------------------------------------------------------- a keepalive
                 bit<1> down = 0;
                 ticks_t heard = 0;
                 carrier_down.read(down, port);
                 last_heard.read(heard, port);
+                bool silent = meta.profile.silence != 0 && now - heard > (bit<32>)meta.profile.silence;
                 if (down == 0) {
                     meta.verdict = VERDICT_ANSWER;
                     if (own == 0) {
                         meta.redraw = 1;
+                        meta.link_lost = 1; // it has had no peer yet
                     } else if (current == 0) {
                         meta.make = MAKE_LLR_INIT;
-                    } else if (meta.profile.silence != 0 && now - heard > (bit<32>)meta.profile.silence) {
+                        if (silent) {
+                            meta.link_lost = 1;
+                        }
+                    } else if (silent) {
                         silences.count(port);
                         meta.redraw = 1;
+                        meta.link_lost = 1;
                     } else if (meta.redraw == 0) { // stalls.p4 and retry_watch.p4 may want it anew
                         meta.make = MAKE_CF_UPDATE;
                     }

@@ -98,7 +98,7 @@ const bit<8> EVENT_LINK_DEGRADED = 3;
 
 const bit<8> NOTICE_PORT_STATUS = 1;
 const bit<8> NOTICE_TICK = 2;
-const bit<8> KEEPALIVE_NOTICE = 3; // made of a tick, one per managed port; never on the event port
+const bit<8> KEEPALIVE_NOTICE = 3; // made of a tick, one per port; never on the event port
 
 const bit<8> PROBE_READ_CREDITS = 2;
 const bit<8> PROBE_CREDITS = 3; // the answer
@@ -129,6 +129,7 @@ const ticks_t COPY_ABSENT_TICKS = 1000; // of a copy that is due, or of any, not
 const bit<32> LINK_BYTES = 12;
 const bit<32> LINK_INIT_FRAME_BYTES = 77;
 const bit<32> CREDIT_UPDATE_FRAME_BYTES = 42;
+const bit<32> EVENT_FRAME_BYTES = 32;
 const bit<32> LLR_CONTROL_FRAME_BYTES = 18;
 const bit<32> OEFH_BYTES = 6;
 const bit<32> LSU_BYTES = 18;
@@ -158,7 +159,7 @@ typedef bit<16> group_t;
 typedef bit<16> slot_t;
 
 // ------------------------------------------------------------------------- inside the switch: sessions, groups, lists
-const bit<16> KEEPALIVE_GROUP = 1;   // all managed ports
+const bit<16> KEEPALIVE_GROUP = 1;   // all ports
 const bit<16> RETRY_GROUP = 2;       // those that may retry
 const bit<32> COPY_SESSIONS = 512;   // + port: a copy to the line, and one to the port
 const bit<16> PORT_REPLICA = 2;      // egress_rid of the latter
@@ -223,6 +224,7 @@ const make_t MAKE_KEEPALIVE = 5;
 const make_t MAKE_LLR_ACK = 6;
 const make_t MAKE_LLR_NACK = 7;
 const make_t MAKE_LLR_ACK_IF_DUE = 8;
+const make_t MAKE_EVENT = 9;
 
 // renew_crc of metadata_t
 const bit<2> CRC_KEPT = 0;
@@ -272,8 +274,9 @@ const verdict_t REASON_NO_ROOM = 30;
 const verdict_t REASON_LLR_RX_DUPLICATE_SEQ = 31;
 const verdict_t REASON_LLR_OUT_OF_SEQUENCE = 32;
 const verdict_t REASON_LLR_FLUSHED = 33;
+const verdict_t VERDICT_TELL = 120;      // an event for all who are to hear of a link
 const verdict_t VERDICT_ACKS = 121;      // a tick that goes to all ports that may owe an acknowledgement
-const verdict_t VERDICT_KEEPALIVE = 122; // a tick that goes to all managed ports
+const verdict_t VERDICT_KEEPALIVE = 122; // a tick that goes to all ports
 const verdict_t VERDICT_HOLD = 123;      // waits for credit
 const verdict_t VERDICT_ANSWER = 124;    // leaves by meta.link_port, as what meta.make says
 const verdict_t VERDICT_CONSUMED = 125; // an internal frame that has done its work

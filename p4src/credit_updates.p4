@@ -32,10 +32,15 @@ control CreditUpdates(in headers_t hdr, inout metadata_t meta) {
                 if (told & LANE_SPARES == 0
                     && lanes_at_most(lanes_minus(told, freed), lanes_minus(consumed, freed))) {
                     session_t link_session = 0;
+                    session_t ready = 0;
                     sender_credits_freed.write(port, told);
                     wrong_updates.write(port, 0);
                     session.read(link_session, port);
-                    sender_session.write(port, link_session);
+                    sender_session.read(ready, port);
+                    if (ready == 0) {
+                        sender_session.write(port, link_session);
+                        meta.link_ready = 1;
+                    }
                 } else {
                     bit<8> wrong = 0;
                     wrong_cf_updates.count(port);

@@ -24,6 +24,7 @@
 #include "bring_up.p4"
 #include "retry_start.p4"
 #include "send_window.p4"
+#include "link_states.p4"
 #include "upkeep.p4"
 #include "arrivals.p4"
 #include "frame_check.p4"
@@ -35,6 +36,7 @@
 #include "departures.p4"
 #include "queue_share.p4"
 #include "held_return.p4"
+#include "events.p4"
 #include "numbering.p4"
 #include "releases.p4"
 #include "replies.p4"
@@ -48,6 +50,7 @@
 #include "fault_delay.p4"
 #include "keepalive.p4"
 #include "control_frames.p4"
+#include "event_frames.p4"
 #include "link_stamp.p4"
 #include "retry_sender.p4"
 #include "link_fault.p4"
@@ -65,6 +68,7 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
     Stalls() stalls;
     BringUp() bring_up;
     RetryStart() retry_start;
+    LinkStates() link_states;
     Upkeep() upkeep;
     Arrivals() arrivals;
     FrameCheck() frame_check;
@@ -76,6 +80,7 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
     Departures() departures;
     QueueShare() queue_share;
     HeldReturn() held_return;
+    Events() events;
     Numbering() numbering;
     Releases() releases;
     Replies() replies;
@@ -98,6 +103,7 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
                 stalls.apply(hdr, meta);                    // does it free none, for too long?
                 bring_up.apply(hdr, meta);                  // or of the link itself?
                 retry_start.apply(hdr, meta);               // will it retry, now that it is up?
+                link_states.apply(hdr, meta);               // has it died, or come back?
                 upkeep.apply(hdr, meta);                    // what else does a keepalive do?
                 arrivals.apply(hdr, meta);                  // what does the frame take of the buffer?
             }
@@ -112,6 +118,7 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
         } else {
             held_return.apply(hdr, meta);                   // may it still go?
         }
+        events.apply(hdr, meta);                            // who is to hear of it?
         numbering.apply(meta);                              // which number has it on its link?
         releases.apply(meta);                               // what of the buffer is free again?
         replies.apply(meta);                                // is an acknowledgement or a NACK due?
@@ -124,6 +131,8 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
             standard_metadata.egress_spec = meta.link_port;
         } else if (meta.verdict == VERDICT_KEEPALIVE) {
             standard_metadata.mcast_grp = KEEPALIVE_GROUP;
+        } else if (meta.verdict == VERDICT_TELL) {
+            standard_metadata.mcast_grp = meta.hearers;
         } else if (meta.verdict == VERDICT_ACKS) {
             standard_metadata.mcast_grp = RETRY_GROUP;
         } else {
@@ -142,6 +151,7 @@ control EthlinkEgress(inout headers_t hdr, inout metadata_t meta, inout standard
     Hold() hold;
     Keepalive() keepalive;
     ControlFrames() control_frames;
+    EventFrames() event_frames;
     LinkStamp() link_stamp;
     RetrySender() retry_sender;
     LinkFault() link_fault;
@@ -166,7 +176,9 @@ control EthlinkEgress(inout headers_t hdr, inout metadata_t meta, inout standard
             if (standard_metadata.instance_type == EGRESS_CLONE && standard_metadata.egress_rid == PORT_REPLICA) {
                 meta.impaired = 1; // a frame that a link fault has made twice
             }
-            if (meta.make != MAKE_NOTHING) {
+            if (meta.make == MAKE_EVENT) {
+                event_frames.apply(hdr, meta, standard_metadata);   // what this switch tells of its links
+            } else if (meta.make != MAKE_NOTHING) {
                 control_frames.apply(hdr, meta, standard_metadata); // the link's own frames
             }
             if (standard_metadata.egress_port != CPU_PORT && hdr.link.isValid()) {

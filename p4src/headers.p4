@@ -192,6 +192,8 @@ struct metadata_t {
     profile_t profile; // of link_port
     bit<1> has_profile;
     bit<1> redraw; // the link is to be brought up anew
+    bit<1> link_lost;  // it counts as down
+    bit<1> link_ready; // data may be sent on it from now on
     bit<1> counts; // a frame of the link's session
     format_t format; // of the link of such a frame
     bit<1> came_up; // the link has, by this frame
@@ -205,6 +207,9 @@ struct metadata_t {
     bit<1> best_effort; // and counted in its port's queue
     bit<32> best_effort_place; // its number in that queue
     make_t make;
+    bit<8> event_type; // not 0: an event is due
+    port_t event_port; // it is about
+    bit<16> hearers;   // the multicast group that it goes to
     bit<1> to_line;    // egress clones that a frame needs when it leaves
     bit<1> to_port;
     bit<1> to_delay;

@@ -3,7 +3,7 @@
 
 #include "headers.p4"
 
-/* A tick that was multicast to a managed port turns back, as a notice for that port: what the link sends now depends
+/* A tick that was multicast to a port turns back, as a notice for that port: what the link sends now depends
  * on its state, which is the ingress's, and a CC_UPDATE must report just what has entered the port's queue before
  * it. */
 control Keepalive(inout headers_t hdr, in standard_metadata_t standard_metadata) {

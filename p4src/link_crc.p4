@@ -77,6 +77,8 @@ control RenewLinkCrc(inout headers_t hdr, inout metadata_t meta) {
             { LINK_FIELDS }, hdr.link.crc, HashAlgorithm.crc32);
         update_checksum(meta.renew_crc == CRC_OF_HEADERS && hdr.link_init.isValid(),
             { LINK_FIELDS, LINK_INIT_FIELDS }, hdr.link.crc, HashAlgorithm.crc32);
+        update_checksum(meta.renew_crc == CRC_OF_HEADERS && hdr.event.isValid(),
+            { LINK_FIELDS, OEFH_FIELDS, EVENT_FIELDS }, hdr.link.crc, HashAlgorithm.crc32);
         update_checksum(meta.renew_crc == CRC_OF_HEADERS && hdr.credit_update.isValid(),
             { LINK_FIELDS, CREDIT_UPDATE_FIELDS }, hdr.link.crc, HashAlgorithm.crc32);
         update_checksum(meta.renew_crc == CRC_OF_HEADERS && hdr.llr_control.isValid(),

@@ -41,7 +41,7 @@ control LinkProfiles(in headers_t hdr, inout metadata_t meta) {
     }
 
     apply {
-        if (hdr.notice.isValid() && hdr.notice.type == KEEPALIVE_NOTICE) {
+        if (hdr.notice.isValid() && hdr.notice.type != NOTICE_TICK) {
             meta.link_port = (port_t)hdr.notice.port;
         }
         if (meta.verdict == VERDICT_CONSUMED || meta.mode != MODE_OPEN || meta.held == 1) {

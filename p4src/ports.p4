@@ -47,8 +47,9 @@ control Ports(inout headers_t hdr, inout metadata_t meta, in standard_metadata_t
             }
         } else if (standard_metadata.ingress_port == EVENT_PORT || standard_metadata.ingress_port == INSIDE) {
             meta.verdict = VERDICT_CONSUMED;
-            if (standard_metadata.ingress_port == EVENT_PORT && hdr.notice.type > NOTICE_TICK) {
-                hdr.notice.setInvalid(); // a keepalive only comes from inside
+            if (standard_metadata.ingress_port == EVENT_PORT
+                && (hdr.notice.type > NOTICE_TICK || hdr.notice.port >= (bit<16>)FIRST_INTERNAL_PORT)) {
+                hdr.notice.setInvalid(); // a keepalive only comes from inside, a port status is a data port's
             }
         } else if (!port_config.apply().hit) {
             meta.verdict = REASON_UNKNOWN_PORT;

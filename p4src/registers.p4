@@ -28,6 +28,12 @@ register<ticks_t>(PORTS) last_heard;
 register<bit<1>>(PORTS) carrier_down;
 register<format_t>(PORTS) link_format;
 
+// Dead ports: which, and how many; and the state changes of all ports, of which each port keeps the number of its last.
+register<bit<1>>(PORTS) port_dead;
+register<bit<32>>(1) dead_ports;
+register<bit<16>>(1) state_changes;
+register<bit<16>>(PORTS) link_sequence;
+
 // This switch as the receiver on a link, by port.
 register<lanes_t>(PORTS) receiver_credits_consumed;
 register<lanes_t>(PORTS) receiver_credits_freed;

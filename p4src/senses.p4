@@ -4,10 +4,10 @@
 #include "headers.p4"
 #include "registers.p4"
 
-/* What the switch senses: time and carriers. Every KEEPALIVE_TICKS a tick goes to all managed ports by multicast;
- * each replica comes back as a notice for its port (keepalive.p4), because only the ingress may write the link's
- * state. A tick after which acknowledgements are due goes to all ports that may owe one. A port that loses its carrier
- * is down; when it has it back, the next keepalive draws a new epoch. */
+/* What the switch senses: time and carriers. Every KEEPALIVE_TICKS a tick goes to all ports by multicast; each replica
+ * comes back as a notice for its port (keepalive.p4), because only the ingress may write the link's state. A tick after
+ * which acknowledgements are due goes to all ports that may owe one. A port that loses its carrier is down; when it has
+ * it back, the next keepalive draws a new epoch. */
 control Senses(in headers_t hdr, inout metadata_t meta) {
     apply {
         if (meta.verdict == VERDICT_CONSUMED && hdr.notice.isValid()) {
@@ -36,6 +36,7 @@ control Senses(in headers_t hdr, inout metadata_t meta) {
             } else if (hdr.notice.type == NOTICE_PORT_STATUS) {
                 bit<32> port = (bit<32>)hdr.notice.port;
                 if (hdr.notice.state == 0) {
+                    meta.link_lost = 1;
                     carrier_down.write(port, 1);
                     own_epoch.write(port, 0);
                     peer_epoch.write(port, 0);

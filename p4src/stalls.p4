@@ -12,7 +12,8 @@ control Stalls(in headers_t hdr, inout metadata_t meta) {
     counter(PORTS, CounterType.packets) stalls;
 
     apply {
-        if (meta.has_profile == 1 && meta.profile.stall != 0 && hdr.notice.isValid()) {
+        if (meta.has_profile == 1 && meta.profile.stall != 0 && hdr.notice.isValid()
+            && hdr.notice.type == KEEPALIVE_NOTICE) {
             bit<32> port = (bit<32>)meta.link_port;
             session_t ready = 0;
             lanes_t held = 0;
@@ -38,6 +39,7 @@ control Stalls(in headers_t hdr, inout metadata_t meta) {
                 ticks_stalled = 0;
                 stalls.count(port);
                 meta.redraw = 1;
+                meta.link_lost = 1;
             }
             freed_at_keepalive.write(port, freed);
             stalled.write(port, ticks_stalled);

@@ -54,7 +54,8 @@ control Upkeep(inout headers_t hdr, inout metadata_t meta) {
                 buffers_written_off.count(port);
             }
 
-            if (meta.make == MAKE_CF_UPDATE && meta.reply == MAKE_NOTHING) {
+            // Else the clone is another's: replies.p4's, or events.p4's.
+            if (meta.make == MAKE_CF_UPDATE && meta.reply == MAKE_NOTHING && meta.event_type == 0) {
                 sender_credits_consumed.read(consumed, port);
                 sender_credits_freed.read(freed, port);
                 session.read(meta.session, port);

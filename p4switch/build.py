@@ -98,8 +98,9 @@ def build(
     include_dirs: Sequence[Path | str] = (),
     defines: Mapping[str, str] | None = None,
     cache_dir: Path | None = None,
+    traced: bool = False,
 ) -> BuildResult:
-    """Build a P4 source file.
+    """Build a P4 source file. traced: so that it tells what it does with each packet; the normal build cannot.
 
     Raises CompileError (p4switch.frontend) for errors in the program, BuildError for everything else.
     """
@@ -113,7 +114,9 @@ def build(
 
         return compile_p4(path, include_paths, defines)
 
-    options = json.dumps([str(path.resolve()), [str(d.resolve()) for d in include_paths], sorted(defines.items())])
+    options = json.dumps(
+        [str(path.resolve()), [str(d.resolve()) for d in include_paths], sorted(defines.items()), traced]
+    )
     index = cache_dir / f"source-{digest(options, _compiler_key(), runtime_key())}.json"
     if (found := _look_up(index, cache_dir)) is not None:
         return BuildResult(path.stem, found / _PROGRAM, runtime_library(cache_dir), True, compile_source)
@@ -125,17 +128,17 @@ def build(
     except BaseException:
         runtime.join()
         raise
-    result = _build_container(container, cache_dir, compile_source, runtime.join)
+    result = _build_container(container, cache_dir, compile_source, runtime.join, traced)
     _remember(index, dependencies, result.library.parent, cache_dir)
     return result
 
 
-def load_container(data: bytes, cache_dir: Path | None = None) -> BuildResult:
-    """Build the program in a .p4bin. Raises BuildError."""
+def load_container(data: bytes, cache_dir: Path | None = None, traced: bool = False) -> BuildResult:
+    """Build the program in a .p4bin; traced as for `build`. Raises BuildError."""
     cache_dir = cache_dir or default_cache_dir()
     container = unpack(data)
     runtime = _InBackground(lambda: runtime_library(cache_dir))
-    return _build_container(container, cache_dir, None, runtime.join)
+    return _build_container(container, cache_dir, None, runtime.join, traced)
 
 
 def compile_container(
@@ -207,9 +210,14 @@ def _compile(path: Path, include_dirs: Sequence[Path], defines: dict[str, str]) 
 
 
 def _build_container(
-    container: Container, cache_dir: Path, recompile: Callable[[], ir.Program] | None, runtime: Callable[[], Path]
+    container: Container,
+    cache_dir: Path,
+    recompile: Callable[[], ir.Program] | None,
+    runtime: Callable[[], Path],
+    traced: bool,
 ) -> BuildResult:
-    key = digest(container.name, container.c_source, container.p4info, json.dumps(container.translated), runtime_key())
+    variant = json.dumps([container.translated, traced])
+    key = digest(container.name, container.c_source, container.p4info, variant, runtime_key())
     directory = cache_dir / f"program-{key}"
     library = directory / _PROGRAM
     cached = library.exists()
@@ -218,17 +226,17 @@ def _build_container(
             if not library.exists():
                 prune(cache_dir)
                 with new_directory(directory) as scratch:
-                    _fill(scratch, container, runtime)
+                    _fill(scratch, container, runtime, traced)
     mark_used(directory)
     return BuildResult(container.name, library, runtime(), cached, recompile)
 
 
-def _fill(directory: Path, container: Container, runtime: Callable[[], Path]) -> None:
+def _fill(directory: Path, container: Container, runtime: Callable[[], Path], traced: bool) -> None:
     """Write everything that the cache keeps of a program."""
     (directory / _SOURCE).write_text(container.c_source)
     (directory / _P4INFO).write_bytes(container.p4info)
     (directory / _CONTAINER).write_bytes(pack(container))
-    compile_program(directory / _SOURCE, directory / _PROGRAM, runtime)
+    compile_program(directory / _SOURCE, directory / _PROGRAM, runtime, traced)
 
 
 def _look_up(index: Path, cache_dir: Path) -> Path | None:

@@ -1,4 +1,4 @@
-"""The command line: p4switch compile | run | stf."""
+"""The command line: p4switch compile | run | stf | trace."""
 
 from __future__ import annotations
 
@@ -60,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_compile(commands.add_parser("compile", help="compile a program, write its P4Info and .p4bin"))
     _add_run(commands.add_parser("run", help="run a switch with a P4Runtime server"))
+    _add_trace(commands.add_parser("trace", help="tell what happens to a packet in a program, step by step"))
     _add_stf(commands.add_parser("stf", help="run an STF packet test of a program"))
     return parser
 
@@ -77,10 +78,13 @@ def _defines(options: argparse.Namespace) -> dict[str, str]:
     return {name: value if equals else "1" for name, equals, value in pairs}
 
 
-def _build(options: argparse.Namespace) -> BuildResult:
-    from p4switch.build import build
+def _build(options: argparse.Namespace, traced: bool = False) -> BuildResult:
+    """Build the program that is given as source or as a .p4bin."""
+    from p4switch.build import build, load_container
 
-    return build(options.file, options.include, _defines(options), options.cache_dir)
+    if options.file.suffix == ".p4bin":
+        return load_container(options.file.read_bytes(), options.cache_dir, traced)
+    return build(options.file, options.include, _defines(options), options.cache_dir, traced)
 
 
 # ---------------------------------------------------------------------------------------------------------- compile
@@ -161,7 +165,7 @@ def _add_stf(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("file", metavar="FILE.p4", type=Path)
     parser.add_argument("script", metavar="FILE.stf", type=Path)
-    parser.add_argument("--trace", action="store_true", help="show log_msg() and failed assert()")
+    parser.add_argument("--trace", action="store_true", help="tell on stderr what happens to each packet")
     _add_source_options(parser)
     parser.set_defaults(run=_stf)
 
@@ -170,13 +174,63 @@ def _stf(options: argparse.Namespace) -> int:
     from p4switch.stf import StfError, run_stf
 
     try:
-        failures = run_stf(_build(options), options.script, options.trace)
+        failures = run_stf(_build(options, options.trace), options.script, options.trace)
     except StfError as error:
         print(error, file=sys.stderr)
         return 1
     for failure in failures:
         print(failure)
     return 1 if failures else 0
+
+
+# ----------------------------------------------------------------------------------------------------------- trace
+
+
+def _add_trace(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Send packets through a program and tell what happens to each: parser states and what they extract, lookups "
+        "with keys and entries, actions with their arguments, copies, drops and why, and the bytes that come out. "
+        "Needs no root and no interfaces. The program's own const entries are there; --entries adds others."
+    )
+    parser.add_argument("file", metavar="FILE.p4", type=Path, help="the program; or a .p4bin")
+    parser.add_argument(
+        "--packet", dest="packets", metavar="HEX", action="append", required=True, help="a frame; several come in turn"
+    )
+    parser.add_argument("--port", metavar="N", type=int, required=True, help="the port that they come in by")
+    parser.add_argument(
+        "--entries", metavar="FILE", type=Path, help="an STF script (.stf) or a P4Runtime WriteRequest in text (.txtpb)"
+    )
+    parser.add_argument("--cpu-port", metavar="PORT", type=int, help="port of packet I/O")
+    parser.add_argument("--drop-port", metavar="PORT", type=int, default=511, help="default: %(default)s")
+    _add_source_options(parser)
+    parser.set_defaults(run=_trace)
+
+
+def _frame(text: str) -> bytes:
+    digits = "".join(text.split())
+    try:
+        return bytes.fromhex(digits.removeprefix("0x"))
+    except ValueError:
+        raise UsageError(f"--packet {text}: write the frame's bytes in hexadecimal, two digits each") from None
+
+
+def _trace(options: argparse.Namespace) -> int:
+    packets = [(options.port, _frame(text)) for text in options.packets]
+    program = _build(options, traced=True)
+    from p4switch.dataplane import SwitchOptions
+    from p4switch.stf import StfError
+    from p4switch.tracing import TraceError, trace
+
+    sys.stdout.flush()
+    switch_options = SwitchOptions(
+        cpu_port=options.cpu_port, drop_port=options.drop_port, trace=True, trace_fd=sys.stdout.fileno()
+    )
+    try:
+        trace(program, packets, options.entries, switch_options)
+    except (TraceError, StfError) as error:
+        print(f"p4switch trace: {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
 # ------------------------------------------------------------------------------------------------------------- run
@@ -214,7 +268,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--pcap", metavar="DIR", type=Path, help="write a capture per port into DIR")
     parser.add_argument("--busy-poll", action="store_true", help="never sleep: lower latency, a whole core")
-    parser.add_argument("--trace", action="store_true", help="show log_msg() and drops on stderr")
+    parser.add_argument("--trace", action="store_true", help="tell on stderr what happens to each packet (slow)")
     _add_source_options(parser)
     parser.set_defaults(run=_run)
 
@@ -272,11 +326,7 @@ def _load_program(options: argparse.Namespace) -> BuildResult | None:
         return None
     if options.file is None:
         raise UsageError("give FILE.p4, or --no-p4 to wait for a controller to push a program")
-    if options.file.suffix == ".p4bin":
-        from p4switch.build import load_container
-
-        return load_container(options.file.read_bytes(), options.cache_dir)
-    return _build(options)
+    return _build(options, options.trace)
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -293,6 +293,15 @@ class Exit(Stmt):
 
 
 @dataclass(frozen=True)
+class Called(Stmt):
+    """Here begins what an inlined call does: 'action' or 'control', its name, its scalar arguments. For traces only."""
+
+    kind: str
+    name: str
+    args: tuple[tuple[str, Expr], ...] = ()
+
+
+@dataclass(frozen=True)
 class FieldList:
     """An argument that is a list or struct expression, flattened to its scalar leaves (Bits, Bool, Varbits, enums);
     a header in the list contributes its fields."""

@@ -163,10 +163,11 @@ def _statement(node: ir.Stmt, depth: int) -> list[str]:
     if isinstance(node, ir.Scope | ir.Loop):
         word = "scope" if isinstance(node, ir.Scope) else "loop"
         return [f"{pad}{word} {node.label} {{", *_body(node.body, depth + 1), f"{pad}}}"]
-    return [f"{pad}{_simple(node)};"]
+    return [f"{pad}{statement_text(node)}{'' if isinstance(node, ir.Called) else ';'}"]
 
 
-def _simple(node: ir.Stmt) -> str:
+def statement_text(node: ir.Stmt) -> str:
+    """Write a statement that has no statements inside."""
     if isinstance(node, ir.Assign):
         return f"{expr_text(node.target)} = {expr_text(node.value)}"
     if isinstance(node, ir.ApplyTable):
@@ -181,6 +182,8 @@ def _simple(node: ir.Stmt) -> str:
         return f"leave {node.label}"
     if isinstance(node, ir.Exit):
         return "exit"
+    if isinstance(node, ir.Called):
+        return f"// {node.kind} {node.name}({', '.join(f'{name} = {expr_text(arg)}' for name, arg in node.args)})"
     if isinstance(node, ir.ExternCall):
         name = node.function if node.instance is None else f"{node.instance}:{node.function}"
         return f"{name}({', '.join(map(_argument, node.args))})"

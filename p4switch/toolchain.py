@@ -196,14 +196,15 @@ def _compile_runtime(directory: Path) -> None:
         each.unlink()
 
 
-def compile_program(source: Path, library: Path, runtime: Callable[[], Path]) -> None:
+def compile_program(source: Path, library: Path, runtime: Callable[[], Path], traced: bool = False) -> None:
     """Compile the C file of a program into a shared library that is linked against the runtime.
 
     runtime gives the runtime's library; it is asked for when the program is compiled, so that both can be compiled at
-    the same time.
+    the same time. traced: the program tells what it does with each packet (P4_TRACE in p4rt.h).
     """
+    flags = [*FLAGS, "-DP4_TRACED"] if traced else FLAGS
     object_file = library.with_suffix(".o")
-    run_compiler([*FLAGS, f"-I{RUNTIME}", "-c", source, "-o", object_file], f"the C code generated in {source}")
+    run_compiler([*flags, f"-I{RUNTIME}", "-c", source, "-o", object_file], f"the C code generated in {source}")
     path = runtime()
     run_compiler(
         [*LINK_FLAGS, object_file, path, f"-Wl,-rpath,{path.parent}", "-o", library], f"the program {object_file}"

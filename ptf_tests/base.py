@@ -156,6 +156,10 @@ class EthlinkTest(BaseTest):
         self.switch.write("DELETE", [entry])
         del self._installed[_key(entry)]
 
+    def is_installed(self, table: str, match: dict[str, int]) -> bool:
+        """Tell whether an entry that the fabric or the test inserted is still there."""
+        return _key(self.switch.names.entry(table, match)) in self._installed
+
     def limit(self, meter: str, index: int, rate: int, burst: int) -> None:
         """Set a meter cell; it passes everything again after the test."""
         self._meters.append((meter, index))

@@ -269,7 +269,7 @@ class ManagedTest(EthlinkTest):
             link = {"vc_map": vc_map(profile.vc_map), "ecn_threshold": profile.ecn_threshold}
             self.modify(entry("egress_config", {"egress_port": port}, "set_managed_link", **link))
             self.modify(self.port_entry(port, mode=MODE_MANAGED))
-        self._set_group(KEEPALIVE_GROUP, self.profiles)
+        self._set_group(KEEPALIVE_GROUP, self.keepalive_ports())
         return [Peer(self, port, profile) for port in ports]
 
     def change_profile(self, port: int, **fields: Any) -> None:
@@ -334,12 +334,17 @@ class ManagedTest(EthlinkTest):
         self.switch.write("MODIFY" if name in self._replication else "INSERT", [entity])
         self._replication[name] = entity
 
+    def keepalive_ports(self) -> Iterable[int]:
+        """Return the ports that keepalives reach."""
+        return self.profiles
+
     def _take_down(self) -> None:
         for port in self.profiles:
+            self.switch.write("MODIFY", [self.port_entry(port)])
+            if self.is_installed("link_profile", {"port": port}):
+                self.delete("link_profile", {"port": port})  # an open port is as dead as its carrier says
             self.carrier(port, up=False)
             self.carrier(port, up=True)
-        for port in self.profiles:
-            self.switch.write("MODIFY", [self.port_entry(port)])
         if self._replication:
             self.switch.write("DELETE", reversed(self._replication.values()))
 

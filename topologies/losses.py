@@ -25,7 +25,7 @@ _BETWEEN_S: Final = 0.05
 _NET_DEV: Final = Path("/proc/net/dev")
 _CONTROL: Final = (*UPDATE_COUNTERS, *INIT_COUNTERS, *ACK_COUNTERS)
 _CONTROL_RX: Final = tuple(name for name in _CONTROL if "_rx" in name)
-_CONTROL_TX: Final = tuple(name for name in _CONTROL if "_tx" in name)
+_CONTROL_TX: Final = (*(name for name in _CONTROL if "_tx" in name), "events_sent")
 _ENDPOINT_QUEUES: Final = ("tx_dropped_backlog", "tx_dropped_held", "tx_dropped_error", "rx_dropped_full")
 
 
@@ -137,7 +137,7 @@ def link_resets(before: Snapshot, after: Snapshot) -> int:
 
 
 def control_frames(port: PortCounters) -> int:
-    """Return the control frames that a switch has sent on a port."""
+    """Return the frames that a switch has sent on a port and made by itself: control frames, and events."""
     return sum(port.link.get(name, 0) for name in _CONTROL_TX)
 
 

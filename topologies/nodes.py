@@ -175,8 +175,8 @@ class FabricSwitch(Switch):
     """A switch process in the fabric's namespace, without a program: the controller pushes it over P4Runtime.
 
     Parameters: `device_id` (from the topology), `run_dir` (where logs and captures go; default: $RUN_DIR or build/run),
-    `pcap` (capture every port), `managed` (the links are brought up and have credits). The topology's `switch_id` and
-    `plane` are not used here.
+    `pcap` (capture every port), `senses` (it is told the time, and of its ports' carriers). The topology's `switch_id`
+    and `plane` are not used here.
     """
 
     def __init__(
@@ -186,11 +186,11 @@ class FabricSwitch(Switch):
         device_id: int | None = None,
         run_dir: Path | None = None,
         pcap: bool = False,
-        managed: bool = False,
+        senses: bool = False,
         **params: Any,
     ) -> None:
         super().__init__(name, **{**params, "inNamespace": False})
-        self.managed = managed
+        self.senses = senses
         self.device_id = device_id if device_id is not None else int(self.dpid, 16)
         self.grpc = grpc_address(self.device_id)
         run_dir = run_dir if run_dir is not None else Path(os.environ.get("RUN_DIR") or DEFAULT_RUN_DIR)
@@ -313,7 +313,7 @@ class P4SwitchNode(FabricSwitch):
         options += ["--port-rate", f"{HOLD_PORT}={self.hold_pace}", "--port-depth", f"{HOLD_PORT}={HOLD_DEPTH}"]
         options += ["--port-rate", f"{LINE_PORTS[0]}={LINE_PACE}", "--port-rate", f"{DELAY_PORT}={DELAY_PACE}"]
         options += [word for port in LINE_PORTS for word in ("--port-depth", f"{port}={LINE_DEPTH}")]
-        if self.managed:
+        if self.senses:
             options += ["--event-port", str(EVENT_PORT), "--tick-us", str(TICK_US)]
         for port, queue in self.queues.items():
             options += ["--port-rate", f"{port}={queue.bits_per_s}bit", "--port-depth", f"{port}={queue.depth}"]
@@ -329,7 +329,7 @@ class Bmv2Switch(FabricSwitch):
 
     The offloads of its ports are off before it starts (`FabricLink`), its Thrift port is its own, and its queues are
     deepened through Thrift once it serves. No --priority-queues: without it a priority other than 0 drops silently,
-    which the switch program never sets. With managed links an agent beside it feeds its event port.
+    which the switch program never sets. What p4switch senses by itself, an agent beside it tells its event port.
     """
 
     def __init__(self, name: str, **params: Any) -> None:
@@ -342,10 +342,10 @@ class Bmv2Switch(FabricSwitch):
         return f"{self.name}-ev", f"{self.name}-agent"
 
     def start(self, controllers: Any = ()) -> None:
-        if self.managed:
+        if self.senses:
             FabricLink.makeIntfPair(*self.event_ifaces)
         super().start(controllers)
-        if self.managed:
+        if self.senses:
             ports = [f"{port}@{name}" for port, name in self.port_map().items()]
             command = [project_python(), "-m", "topologies.event_agent", self.event_ifaces[1], *ports]
             self._agent = subprocess.Popen(
@@ -378,7 +378,7 @@ class Bmv2Switch(FabricSwitch):
 
     def command(self) -> list[str]:
         ports = [word for port, intf in self.port_map().items() for word in ("-i", f"{port}@{intf}")]
-        if self.managed:
+        if self.senses:
             ports += ["-i", f"{EVENT_PORT}@{self.event_ifaces[0]}"]
         capture = [f"--pcap={self.pcap_dir}"] if self.pcap_dir is not None else []
         return [

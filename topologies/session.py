@@ -289,7 +289,7 @@ class FabricSession:
                 name,
                 run_dir=self.run_dir,
                 pcap=self.options.pcap,
-                managed=self.options.link_mode == "managed",
+                senses=True,
                 **params,
             ),
             controller=None,

@@ -68,6 +68,7 @@ class DataPlane:
                 "busy_poll": o.busy_poll,
                 "qdisc_bypass": o.qdisc_bypass,
                 "trace": o.trace,
+                "trace_fd": o.trace_fd,
                 "pcap_dir": directory,
             },
         )

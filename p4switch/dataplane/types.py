@@ -23,7 +23,9 @@ class SwitchOptions:
     standard_metadata.priority first; a packet with a priority beyond is dropped, as on BMv2, whose default is 1 as
     well. ring_frames: receive ring of each port. busy_poll: never sleep, for least latency at the cost of a core.
     qdisc_bypass: send past the queueing discipline, which is faster but hides sent frames from captures on the
-    switch's side and defeats shaping there. trace: log_msg() and drops on stderr. pcap_dir: captures portN_in.pcap and
+    switch's side and defeats shaping there. trace: what happens to each packet, in words, and log_msg(); steps
+    inside the blocks are told by programs that were built for it (`build(..., traced=True)`). trace_fd: the file
+    descriptor where that goes, stderr's by default. pcap_dir: captures portN_in.pcap and
     portN_out.pcap.
     """
 
@@ -40,6 +42,7 @@ class SwitchOptions:
     busy_poll: bool = False
     qdisc_bypass: bool = False
     trace: bool = False
+    trace_fd: int = 2
     pcap_dir: Path | None = None
 
 

@@ -51,6 +51,7 @@ class Unit:
         self.digest_index = {d.ir_name: i for i, d in enumerate(program.digests)}
         self.value_sets = {v.ir_name: v for v in program.value_sets}
         self.value_set_index = {v.ir_name: i for i, v in enumerate(program.value_sets)}
+        self.result_names = result_names(program)
 
     def locals_of(self, block: str) -> tuple[ir.Local, ...]:
         """Give the locals of a block; top-level actions (block '') have none."""
@@ -132,6 +133,20 @@ def all_statements(body: Iterable[ir.Stmt]) -> Iterator[ir.Stmt]:
                     yield from all_statements(case.body)
             case ir.Scope() | ir.Loop():
                 yield from all_statements(statement.body)
+
+
+def result_names(program: ir.Program) -> dict[str, str]:
+    """Give what traces call the locals that hold results of tables."""
+    names: dict[str, str] = {}
+    of = {table.ir_name: table.identity.name for table in program.tables}
+    for block in (program.verify, program.ingress, program.egress, program.compute):
+        for s in all_statements(block.body):
+            if isinstance(s, ir.ApplyTable):
+                if s.hit is not None:
+                    names[s.hit.name] = f"{of[s.table]}.hit"
+                if s.action is not None:
+                    names[s.action.name] = f"{of[s.table]}.action_run"
+    return names
 
 
 def all_expressions(node: object) -> Iterator[ir.Expr]:

@@ -98,6 +98,10 @@ class Expressions:
             return f"(const uint64_t[]){{{', '.join(word_literals(e.value, width))}}}", words(width)
         return self._words_of(self.value(e), width)
 
+    def words_of(self, text: str, width: int) -> str:
+        """C text of a pointer to the words of the value of `width` bits whose C text is `text`."""
+        return self._words_of(text, width)[0]
+
     @staticmethod
     def _words_of(text: str, width: int) -> tuple[str, int]:
         if not native(width):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from p4switch import ir
+from p4switch.emit import tracing
 from p4switch.emit.context import Function
 from p4switch.emit.field_lists import write_bytes
 from p4switch.emit.layout import bit_width, c_string, masked, native, storage_type, words
@@ -172,6 +173,7 @@ def _checksum(f: Function, call: ir.ExternCall) -> None:
     with f.out.block(f"if ({test})"):
         result = _write_digest_of(f, algorithm, _fields(f, call, 1), payload, skip_invalid=True)
         text = _narrow(result, checksum.type)
+        tracing.checksum(f, call, text)
         if verify:
             equal = f.value(checksum)
             width = bit_width(checksum.type)

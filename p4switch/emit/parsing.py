@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from p4switch import ir
+from p4switch.emit import tracing
 from p4switch.emit.context import Function, Unit, all_expressions, all_statements, word_fields
 from p4switch.emit.headers import HeaderFunctions, fixed_bits, header_places, max_bytes, scalar_leaves, varbit_of
-from p4switch.emit.layout import bit_width, c_name, literal
+from p4switch.emit.layout import bit_width, c_name, c_string, literal
 from p4switch.emit.packing import total_bytes, unpack
 from p4switch.emit.statements import write_body
+from p4switch.ir_text import expr_text
 
 HEAD_MAX = 1024  # P4_HEAD_MAX of p4rt.h
 STEPS_MAX = 4096  # transitions back to an earlier state, per packet: a loop that extracts nothing must end
@@ -28,6 +30,7 @@ class ParserWriter:
         self.f = function
         self.headers = headers
         self.block = unit.program.parser
+        self._doing = ""  # what is being written, as traces call it
         self.unaligned = self._may_be_unaligned()
         self._back_edges = self._find_back_edges()
         self._extra: dict[type, Callable] = {
@@ -49,6 +52,7 @@ class ParserWriter:
         for state in self.block.states:
             out.label(self._label(state.name))
             with out.block():
+                tracing.say(self.f, "state %s", c_string(state.name))
                 write_body(self.f, state.body, self._extra)
                 self._transition(state)
         out.label("reject")
@@ -98,12 +102,15 @@ class ParserWriter:
 
     def _fail(self, error: str) -> str:
         """C text that ends the parser with an error of core.p4."""
-        return f"{{ pkt->std.parser_error = {self.unit.error_index(error)}u; goto reject; }}"
+        told = f"{c_string(self._doing)}, {c_string(error)}, (unsigned)(end - at)"
+        trace = f'P4_TRACE(p4_trace(pkt, "%s: %s with %u bits left", {told});)'
+        return f"{{ {trace} pkt->std.parser_error = {self.unit.error_index(error)}u; goto reject; }}"
 
     # --------------------------------------------------------------------------------------------------- statements
 
     def _check_stacks(self, f: Function, statement: ir.Stmt) -> None:
         """Leave on stack.next past the end and on stack.last of an empty stack, before the statement uses them."""
+        self._doing = tracing.brief(statement)
         self._check_stacks_in(statement)
 
     def _check_stacks_in(self, node: object) -> None:
@@ -186,6 +193,7 @@ class ParserWriter:
 
     def _transition(self, state: ir.State) -> None:
         transition, out = state.transition, self.f.out
+        self._doing = "select"
         if not transition.subjects:
             out.line(self._go(state, transition.cases[0].target))
             return
@@ -196,6 +204,7 @@ class ParserWriter:
             out.line(f"const {self.unit.layout.c_type(e.type)} {name} = {self.f.value(e)};")
             subjects.append(ir.Var(e.type, name))
             self.f.expressions.roots[name] = name
+            tracing.show(self.f, f"select {expr_text(e)}", e.type, name)
         if not self._direct(state, subjects):
             for case in transition.cases:
                 tests = self._tests(case, subjects)

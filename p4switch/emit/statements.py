@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from p4switch import ir
-from p4switch.emit import externs
+from p4switch.emit import externs, tracing
 from p4switch.emit.context import Function, Unit
 from p4switch.emit.headers import fixed_bits, varbit_of
 from p4switch.emit.layout import bit_width, c_name, literal, native
@@ -22,10 +22,12 @@ def write_body(f: Function, body: Iterable[ir.Stmt], extra: dict[type, Callable]
         if handler is None:
             raise f.error(f"{type(statement).__name__} cannot stand in the {f.block or 'top-level'} block")
         _enter(f, statement, extra)
+        tracing.before(f, statement)
         if type(statement) in (ir.If, ir.Switch, ir.Scope, ir.Loop):
             handler(f, statement, extra)
         else:
             handler(f, statement)
+        tracing.after(f, statement)
 
 
 def _enter(f: Function, statement: ir.Stmt, extra: dict[type, Callable] | None) -> None:
@@ -101,6 +103,10 @@ def _leave(f: Function, s: ir.Leave) -> None:
     f.out.line(f"goto {f.labels[s.label][-1]};")
 
 
+def _called(f: Function, s: ir.Called) -> None:
+    """Nothing: what follows was inlined."""
+
+
 def _exit(f: Function, s: ir.Exit) -> None:
     f.out.line(f.exit_statement)
 
@@ -172,6 +178,7 @@ def _apply(f: Function, s: ir.ApplyTable) -> None:
             for line in f.expressions.text_to_words(_key_value(f, key.expr), place.width, "key", place.word):
                 out.line(line)
         out.line(f"const struct p4_entry *const e = p4_table_lookup(pkt, {unit.table_index[s.table]}, key);")
+        out.trace(f"p4_trace_lookup(pkt, {unit.table_index[s.table]}, key, e)")
         if s.hit is not None:
             f.assign(s.hit, "e->hit")
         if s.action is not None:
@@ -211,6 +218,7 @@ _HANDLERS: dict[type, Callable] = {
     ir.Loop: _loop,
     ir.Leave: _leave,
     ir.Exit: _exit,
+    ir.Called: _called,
     ir.SetValid: _set_valid,
     ir.PushFront: _push_front,
     ir.PopFront: _pop_front,

@@ -17,6 +17,10 @@ class Writer:
         """Append one line at the current depth."""
         self._lines.append("    " * self._depth + text if text else "")
 
+    def trace(self, text: str) -> None:
+        """Append what only a traced build of the program does: a statement without its semicolon, or a block."""
+        self.line(f"P4_TRACE({text};)")
+
     def label(self, name: str) -> None:
         """Append a label; the empty statement lets it stand before a closing brace or a declaration."""
         self._lines.append("    " * max(self._depth - 1, 0) + f"{name}:;")

@@ -10,6 +10,7 @@
 
 #define RING_BYTES (1u << 20)
 #define MOST_PASSES 100000                 /* of one injected packet and its copies */
+#define MOST_PASSES_TOLD 200               /* where each pass is told of */
 
 uint64_t clock_ns(void)
 {
@@ -428,16 +429,16 @@ int sw_inject(p4_switch *sw, uint32_t port, const uint8_t *data, uint32_t len)
         sw->capture.on = true;
         sw->capture.n = 0;
         sw->now_ns = clock_ns();
-        uint64_t first = sw->passes;
+        uint64_t first = sw->passes, most = traced(sw) ? MOST_PASSES_TOLD : MOST_PASSES;
         traffic_receive(sw, port, (uint8_t *)(uintptr_t)data, len, NULL);
-        while ((sw->n_active || sw->n_recirculated) && sw->passes - first <= MOST_PASSES) {
+        while ((sw->n_active || sw->n_recirculated) && sw->passes - first <= most) {
             sw->now_ns = clock_ns();
             traffic_recirculated(sw);
             traffic_serve(sw, true);
         }
         if (sw->n_active || sw->n_recirculated) {
             traffic_flush(sw);
-            status = fail(SW_ENDLESS, "the packet still goes round after %d passes; it was given up", MOST_PASSES);
+            status = fail(SW_ENDLESS, "the packet still goes round after %d passes; it was given up", (int)most);
         }
         sw->capture.on = false;
     }

@@ -33,7 +33,8 @@ struct sw_options {
     uint32_t ring_frames;                      /* receive ring of each port, in frames */
     uint32_t busy_poll;                        /* 1: never sleep */
     uint32_t qdisc_bypass;                     /* 1: PACKET_QDISC_BYPASS */
-    uint32_t trace;                            /* 1: log_msg() and drops to stderr */
+    uint32_t trace;                            /* 1: tell what happens to each packet, and log_msg() */
+    int32_t trace_fd;                          /* where */
     const char *pcap_dir;                      /* NULL: no captures */
 };
 

@@ -100,7 +100,7 @@ bool p4_log_enabled(const struct p4_packet *p) { return p->sw->options.trace; }
 
 void p4_log(struct p4_packet *p, const char *text)
 {
-    fprintf(stderr, "p4switch %u: port %u: %s\n", p->sw->options.device_id, p->std.ingress_port, text);
+    p4_trace(p, "log: %s", text);
 }
 
 /* ---- a loaded program's state -------------------------------------------------------------------------------------- */

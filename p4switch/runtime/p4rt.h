@@ -86,6 +86,18 @@ static inline void p4_truncate(struct p4_packet *p, uint32_t bytes)
 void p4_log(struct p4_packet *, const char *text);                         /* log_msg, already formatted */
 bool p4_log_enabled(const struct p4_packet *);
 
+/* What a traced build of the program tells of a packet: a step; a value of a step (detail: of something in it); the bits of a
+ * varbit; a lookup. In the normal build the compiler never sees the calls. */
+#ifdef P4_TRACED
+#define P4_TRACE(...) __VA_ARGS__
+#else
+#define P4_TRACE(...)
+#endif
+__attribute__((format(printf, 2, 3))) void p4_trace(struct p4_packet *, const char *format, ...);
+void p4_trace_value(struct p4_packet *, uint32_t detail, const char *name, uint32_t width, const uint64_t *words);
+void p4_trace_bits(struct p4_packet *, uint32_t detail, const char *name, const uint8_t *data, uint32_t bits);
+void p4_trace_lookup(struct p4_packet *, uint32_t table, const uint64_t *key, const struct p4_entry *);
+
 /* Checksums over bytes; `crc` style functions take and return a running state so that header bytes and payload can be fed in turn. */
 uint32_t p4_crc32_init(void), p4_crc32_add(uint32_t state, const uint8_t *, size_t), p4_crc32_end(uint32_t state);
 uint16_t p4_crc16_init(void), p4_crc16_add(uint16_t state, const uint8_t *, size_t), p4_crc16_end(uint16_t state);

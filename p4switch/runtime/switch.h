@@ -34,6 +34,8 @@ struct packet {
     uint8_t *floor;               /* lowest byte that may be written before the payload: start of buffer or of the ring's frame */
     bool in_egress;
     bool borrowed;                /* data and payload lie in a receive ring: copy before keeping */
+    uint32_t number;              /* in traces */
+    const char *block;            /* that runs, until a trace has named it */
     int32_t digest;               /* pending digest's index, -1 none */
     uint64_t digest_words[DIGEST_WORDS];
     struct p4_packet p;           /* the phv follows */
@@ -136,6 +138,7 @@ struct p4_switch {
     struct port_stats stats[N_PORTS];
     struct replication *_Atomic *sessions, *_Atomic *groups;
     struct capture capture;
+    uint32_t numbered;                     /* packets that traces have told of */
     uint64_t passes;                       /* ingress and egress passes, to bound sw_inject */
     struct pipeline pipeline;
     struct sw_options options;
@@ -156,6 +159,13 @@ struct p4_switch {
     int poll, wake, netlink;               /* epoll, eventfd, rtnetlink */
     uint64_t next_tick_ns;
 };
+
+/* trace.c; callers ask traced() first */
+static inline bool traced(const p4_switch *sw) { return __builtin_expect(sw->options.trace, 0); }
+void trace_number(p4_switch *, struct packet *);               /* a packet that was not there before */
+__attribute__((format(printf, 3, 4))) void trace_event(p4_switch *, const struct packet *, const char *format, ...);
+void trace_parsed(p4_switch *, struct packet *);
+void trace_frame(p4_switch *, const struct packet *, uint32_t port, const uint8_t *frame, uint32_t len);
 
 /* reclaim.c */
 void retire(p4_switch *, void *);          /* control held; NULL is fine */

@@ -25,13 +25,13 @@ static uint64_t microseconds(const p4_switch *sw) { return (sw->now_ns - sw->sta
 static void discard(p4_switch *sw, struct packet *k, uint32_t port, enum sw_drop reason)
 {
     static const char *const why[SW_DROP_REASONS] = {
-        [SW_DROP_TOO_LONG] = "it would be too long, or empty", [SW_DROP_INGRESS] = "by ingress", [SW_DROP_EGRESS] = "by egress",
+        [SW_DROP_TOO_LONG] = "it would be too long, or empty", [SW_DROP_INGRESS] = "by ingress",
+        [SW_DROP_EGRESS] = "by egress",
         [SW_DROP_QUEUE_FULL] = "the egress queue is full", [SW_DROP_PRIORITY] = "there is no queue of its priority",
         [SW_DROP_UNBOUND] = "the port has no interface", [SW_DROP_RECIRCULATE_FULL] = "the recirculation queue is full",
         [SW_DROP_CPU_FULL] = "the packet-in queue is full"};
     drop(sw, port, reason);
-    if (sw->options.trace)
-        fprintf(stderr, "p4switch %u: port %u: packet dropped: %s\n", sw->options.device_id, port, why[reason] ? why[reason] : "?");
+    if (traced(sw)) trace_event(sw, k, "dropped at port %u: %s", port, why[reason] ? why[reason] : "?");
     pool_put(&sw->pool, k);
 }
 
@@ -45,6 +45,7 @@ static struct packet *packet_new(p4_switch *sw, uint32_t port)
         return NULL;
     }
     k->p.sw = sw;
+    if (traced(sw)) trace_number(sw, k);
     k->p.cursor_bits = 0;
     k->p.std = (struct p4_std){0};
     sw->program->phv_clear(k->p.phv);
@@ -86,6 +87,7 @@ static struct packet *duplicate(p4_switch *sw, const struct packet *from, uint32
         return NULL;
     }
     k->p.sw = sw;
+    if (traced(sw)) trace_number(sw, k);
     k->p.std = from->p.std;
     k->p.data = NULL;
     k->p.len = from->p.len;
@@ -103,11 +105,13 @@ static void parse(p4_switch *sw, struct packet *k)
 {
     struct p4_packet *p = &k->p;
     p->std.parser_error = 0;
+    k->block = "parser";
     sw->program->parse(p);
     uint32_t parsed = (p->cursor_bits + 7) / 8;
     if (parsed > p->len) parsed = p->len;
     p->payload = p->data + parsed;
     p->payload_len = p->len - parsed;
+    if (traced(sw)) trace_parsed(sw, k);
 }
 
 static void restore_fields(p4_switch *sw, struct packet *to, const struct packet *from, uint32_t list)
@@ -119,7 +123,9 @@ static void restore_fields(p4_switch *sw, struct packet *to, const struct packet
 static uint32_t deparse(p4_switch *sw, struct packet *k, uint8_t **frame)
 {
     struct p4_packet *p = &k->p;
+    k->block = "compute checksums";
     sw->program->compute(p);
+    k->block = "deparser";
     p->head_len = 0;
     sw->program->deparse(p);
     uint32_t len = p->head_len + p->payload_len;
@@ -252,6 +258,10 @@ static void replicate(p4_switch *sw, struct packet *k, const struct replication 
         const struct sw_replica *r = &to->replica[i];
         struct packet *copy = i + 1 < to->n ? duplicate(sw, k, r->port) : k;
         if (!copy) continue;
+        if (traced(sw)) {
+            if (copy == k) trace_event(sw, k, "to port %u, instance %u", r->port, r->rid);
+            else trace_event(sw, copy, "a copy of packet %u, to port %u, instance %u", k->number, r->port, r->rid);
+        }
         copy->p.std.egress_rid = (uint16_t)r->rid;
         enqueue(sw, copy, r->port, straight);
     }
@@ -272,7 +282,9 @@ static const struct replication *session_of(p4_switch *sw, struct packet *k)
 {
     k->p.ask.flags &= ~(uint32_t)P4_ASK_CLONE;
     uint32_t id = k->p.ask.clone_session;
-    return id < MAX_SESSIONS ? atomic_load_explicit(&sw->sessions[id], memory_order_acquire) : NULL;
+    const struct replication *session = id < MAX_SESSIONS ? atomic_load_explicit(&sw->sessions[id], memory_order_acquire) : NULL;
+    if (traced(sw) && !session) trace_event(sw, k, "no clone: there is no session %u", id);
+    return session;
 }
 
 /* The bytes as they came in, parsed anew; of the metadata only the field list. */
@@ -282,6 +294,7 @@ static void clone_ingress(p4_switch *sw, struct packet *k)
     if (!session) return;
     struct packet *copy = packet_new(sw, k->p.std.ingress_port);
     if (!copy) return;
+    if (traced(sw)) trace_event(sw, copy, "a clone of packet %u as it came in, session %u", k->number, k->p.ask.clone_session);
     copy_frame(copy, k->p.data, k->p.len);
     copy->p.std.ingress_port = k->p.std.ingress_port;  /* parsers may select on it */
     parse(sw, copy);
@@ -300,6 +313,7 @@ static void clone_egress(p4_switch *sw, struct packet *k, uint32_t port)
     const struct replication *session = session_of(sw, k);
     struct packet *copy = session ? duplicate(sw, k, port) : NULL;
     if (!copy) return;
+    if (traced(sw)) trace_event(sw, copy, "a clone of packet %u as it is now, session %u", k->number, k->p.ask.clone_session);
     copy->p.std = (struct p4_std){0};
     sw->program->meta_clear(copy->p.phv);
     restore_fields(sw, copy, k, k->p.ask.clone_list);
@@ -314,6 +328,9 @@ static void go_round(p4_switch *sw, struct packet *k, const struct packet *from,
     restore_fields(sw, k, from, list);
     k->p.std.instance_type = instance;
     k->p.std.packet_length = k->p.len;
+    if (traced(sw))
+        trace_event(sw, k, "packet %u %s, %u bytes", from->number, instance == INSTANCE_RESUBMITTED ? "resubmitted" : "recirculated",
+                    k->p.len);
     if (sw->n_recirculated >= sw->options.recirculate_depth) {
         discard(sw, k, from->p.std.egress_port, SW_DROP_RECIRCULATE_FULL);
         return;
@@ -357,6 +374,7 @@ void traffic_receive(p4_switch *sw, uint32_t port, uint8_t *data, uint32_t len, 
     k->p.std.ingress_port = (uint16_t)port;
     k->p.std.packet_length = len;
     k->p.std.ingress_global_timestamp = microseconds(sw);
+    if (traced(sw)) trace_event(sw, k, "in by port %u, %u byte%s", port, len, len == 1 ? "" : "s");
     ingress(sw, k);
 }
 
@@ -367,11 +385,14 @@ static void ingress(p4_switch *sw, struct packet *k)
     sw->passes++;
     parse(sw, k);
     p->std.checksum_error = 0;
+    k->block = "verify checksums";
     program->verify(p);
+    k->block = "ingress";
     program->ingress(p);
 
     if (p->ask.flags & P4_ASK_CLONE) clone_ingress(sw, k);
     if (k->digest >= 0) {
+        if (traced(sw)) trace_event(sw, k, "sends digest %s", program->digests[k->digest].name);
         uint32_t bytes = program->digests[k->digest].words * (uint32_t)sizeof(uint64_t);
         if (!ring_put(&sw->digests, (uint32_t)k->digest, (const uint8_t *)k->digest_words, bytes, NULL, 0))
             drop(sw, p->std.ingress_port, SW_DROP_CPU_FULL);
@@ -390,6 +411,7 @@ static void ingress(p4_switch *sw, struct packet *k)
         const struct replication *group = atomic_load_explicit(&sw->groups[p->std.mcast_grp], memory_order_acquire);
         p->ask.flags = 0;
         p->std.instance_type = INSTANCE_REPLICATED;
+        if (traced(sw)) trace_event(sw, k, "to multicast group %u%s", p->std.mcast_grp, group ? "" : ", which is not there");
         if (group) replicate(sw, k, group, true);
         else discard(sw, k, p->std.ingress_port, SW_DROP_INGRESS);
         return;
@@ -399,6 +421,7 @@ static void ingress(p4_switch *sw, struct packet *k)
         return;
     }
     p->std.instance_type = INSTANCE_NORMAL;
+    if (traced(sw)) trace_event(sw, k, "to port %u", p->std.egress_spec);
     enqueue(sw, k, p->std.egress_spec, true);
 }
 
@@ -446,6 +469,7 @@ static void transmit(p4_switch *sw, struct packet *k, uint32_t port)
         discard(sw, k, port, SW_DROP_TOO_LONG);
         return;
     }
+    if (traced(sw)) trace_frame(sw, k, port, frame, len);
     if (sw->capture.on) {
         capture(sw, port, frame, len);
     } else if (cpu) {
@@ -475,6 +499,7 @@ static void egress(p4_switch *sw, struct packet *k, uint32_t port, struct queue 
     p->std.egress_spec = 0;  /* BMv2: anything but the drop port */
     p->std.packet_length = (uint32_t)p->length;
     if (q->rate_pps | q->rate_bps) pace(sw, q, (uint32_t)p->length);
+    k->block = "egress";
     sw->program->egress(p);
 
     if (p->ask.flags & P4_ASK_CLONE) clone_egress(sw, k, port);

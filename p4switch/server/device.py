@@ -82,7 +82,7 @@ class Device:
                 raise RequestError(INVALID_ARGUMENT, "COMMIT realises the saved config; it takes none with it")
             verified = None
         elif request.action in _WITH_CONFIG:
-            verified = pipelines.verify(request)  # compiles: not under the lock
+            verified = pipelines.verify(request, self._dataplane.options.trace)  # compiles: not under the lock
         else:
             names = [name for name, value in Action.Action.items() if value]
             raise RequestError(INVALID_ARGUMENT, f"action {request.action} is none of {status.list_choices(names)}")

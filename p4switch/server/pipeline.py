@@ -26,9 +26,10 @@ class Pipeline:
     build: BuildResult
 
 
-def verify(request: p4r.SetForwardingPipelineConfigRequest) -> Pipeline:
+def verify(request: p4r.SetForwardingPipelineConfigRequest, traced: bool = False) -> Pipeline:
     """Check and build the configuration in a request; INVALID_ARGUMENT says why it cannot be realised.
 
+    traced: so that the program tells what it does with each packet.
     Takes as long as the C compiler does, unless the same device config was built before.
     """
     if not request.HasField("config"):
@@ -39,7 +40,7 @@ def verify(request: p4r.SetForwardingPipelineConfigRequest) -> Pipeline:
             INVALID_ARGUMENT, "p4_device_config is empty; it is the .p4bin file that `p4switch compile -o DIR` writes"
         )
     try:
-        result = build.load_container(config.p4_device_config)
+        result = build.load_container(config.p4_device_config, traced=traced)
     except build.BuildError as error:
         raise RequestError(INVALID_ARGUMENT, f"p4_device_config: {error}") from error
     schema = build_schema(config.p4info, result.translated)

@@ -22,6 +22,15 @@ _COMPARE: dict[str, Callable[[int, int], bool]] = dict(
 )
 
 
+_WRITES = frozenset(
+    (
+        "add", "setdefault", "remove", "counter_write", "register_write", "register_reset", "meter_set_rates",
+        "meter_array_set_rates", "mirroring_add", "mirroring_add_mc", "mirroring_delete", "mc_mgrp_create",
+        "mc_node_create", "mc_node_associate",
+    )
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Output:
     """A frame that came out, and the statement whose frame caused it."""
@@ -38,6 +47,14 @@ def run_stf(program: BuildResult, script: Path, trace: bool = False) -> list[str
     dataplane.load(program.library)
     runner = _Runner(dataplane, Names(program.p4info))
     return runner.run(statements)
+
+
+def configure(program: BuildResult, dataplane: DataPlane, script: Path) -> None:
+    """Carry out what a script writes into a switch; its packets and what it expects are passed over.
+
+    Raises StfError for a script that makes no sense."""
+    runner = _Runner(dataplane, Names(program.p4info))
+    runner.run([s for s in parse(script) if s.keyword in _WRITES])
 
 
 class _Runner:

@@ -47,7 +47,7 @@ def test_planes_reach_every_gpu_by_its_own_port() -> None:
         entries = entries_for(fabric, switch)
         assert Counter(e.table for e in entries) == {
             "station": 1, "port_config": 5, "egress_config": 5, "source_guard": 5,
-            "fabric_tenant": 5, "destination_tenant": 5, "forward": 5,
+            "fabric_tenant": 5, "destination_tenant": 5, "forward": 5, "link_events": 5, "event_listener": 5,
         }  # fmt: skip
         assert entry("forward", {"tenant": 1, "dst": 3}, "to_port", port=3) in entries
         assert entry("port_config", {"ingress_port": 3}, "set_port", mode=0, role=1, tenant=1) in entries
@@ -162,7 +162,7 @@ def test_managed_ports_get_their_profile() -> None:
     found = [(s.session_id, s.replicas) for s in clone_sessions(switch)]
     assert found == [(1, [1]), (2, [2]), *loops, *pairs]
     replicas = [(1, 1), (2, 2)]
-    assert [(g.multicast_group_id, g.replicas) for g in multicast_groups(switch)] == [(1, replicas), (2, replicas)]
+    assert [(g.multicast_group_id, g.replicas) for g in multicast_groups(switch)] == [(2, replicas), (1, replicas)]
 
 
 def test_ports_that_retry_get_their_settings() -> None:
@@ -180,7 +180,7 @@ def test_ports_that_retry_get_their_settings() -> None:
     assert [(one["capabilities"], one["outstanding_frames_max"]) for one in said] == [(3, 16), (3, 16)]
 
 
-def test_open_ports_have_copies_for_link_faults_alone() -> None:
+def test_open_ports_have_copies_for_link_faults_and_hear_the_keepalive() -> None:
     (switch,) = fabric_of("planes,2,1").switches
     assert [s.session_id for s in clone_sessions(switch)] == [1, 2, 505]
-    assert multicast_groups(switch) == []
+    assert [(g.multicast_group_id, g.replicas) for g in multicast_groups(switch)] == [(1, [(1, 1), (2, 2)])]

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from codec.constants import Kind, Next
 from codec.frames import frame, oefh, parse_link
-from codec.layouts import credits_of
+from codec.layouts import LINK, credits_of
 from codec.profile import LinkProfile
 from endpoint.bringup import LinkState
 from endpoint.credits import CreditReceiver, CreditSender, Freed
@@ -281,16 +281,27 @@ def test_best_effort_is_dropped_while_the_link_is_not_up() -> None:
 # ------------------------------------------------------------------------------------------------------- a bad cable
 
 
-class BadCable(RuleBasedStateMachine):
-    """Random loss, repetition, restarts of either side, with packets still in the receiver's buffer.
+def data_credits(data: bytes) -> int:
+    """Return what a frame costs: 0 but for DATA."""
+    if parse_link(memoryview(data)).kind != Kind.DATA:
+        return 0
+    return credits_of(len(data) - LINK.size, 1 << PROFILE.credit_size)
 
-    At every step: what the receiver's buffer holds never exceeds the limit, the two ends agree on every credit of the
-    session, and every packet arrives at most once and in order.
+
+class BadCable(RuleBasedStateMachine):
+    """Random loss, repetition, restarts of either side, with packets still held and in the receiver's buffer.
+
+    At every step: what the receiver's buffer holds never exceeds the limit, every credit of the session is accounted
+    for, and every packet arrives at most once and in order. Counters begin just below 2^20, and again whenever nothing
+    is under way.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.pair = Pair()
+        self.pair.up()
+        self.lost: Counter[int] = Counter()  # credits of what the wire lost, by session
+        self.near_the_wrap(3)
         self.number = 0
         self.waiting: deque[int] = deque()  # credits of what the receiver, side 1, works on
 
@@ -323,7 +334,17 @@ class BadCable(RuleBasedStateMachine):
     def lose(self) -> None:
         for wire in self.pair.wires:
             if wire.frames:
-                wire.frames.popleft()
+                data = wire.frames.popleft()
+                self.lost[parse_link(memoryview(data)).session] += data_credits(data)
+
+    @rule(left=st.integers(0, LIMIT))
+    def near_the_wrap(self, left: int) -> None:
+        """Let the counters be as they are after so many frames that few credits are left until they start anew."""
+        sender, receiver = self.pair.links[0].senders[0], self.pair.links[1].receivers[0]
+        settled = sender.used == receiver.used == 0 and sender.consumed == receiver.consumed
+        if settled and self.in_session and not any(wire.frames for wire in self.pair.wires):
+            sender.consumed = sender.freed = MASK - left
+            receiver.consumed = receiver.freed = receiver.reported = MASK - left
 
     @rule()
     def repeat_control(self) -> None:
@@ -345,13 +366,35 @@ class BadCable(RuleBasedStateMachine):
     def long_silence(self) -> None:
         self.pair.advance(0.15)
 
-    @rule()
-    def sender_restarts(self) -> None:
-        self.pair.links[0] = self.pair.make(0)
+    @rule(what=st.sampled_from(("sender killed", "sender restarts", "receiver killed", "receiver restarts")))
+    def restart(self, what: str) -> None:
+        """Killed: all is gone. Else with what it holds, or has in its buffer."""
+        match what:
+            case "sender killed":
+                self.pair.links[0] = self.pair.make(0)
+            case "sender restarts":
+                self.pair.links[0]._restart()
+            case "receiver killed":
+                self.pair.links[1] = self.pair.make(1)
+                self.waiting.clear()
+            case _:
+                self.pair.links[1]._restart()
 
     @rule()
-    def receiver_restarts(self) -> None:
-        self.pair.links[1]._restart()
+    def come_up(self) -> None:
+        """Let the links come up, as most of what can go wrong needs that."""
+        for _ in range(4):
+            if self.in_session and self.pair.links[0].is_up:
+                break
+            self.pair.advance(0.01)
+            self.arrive(1000)
+            self.back(1000)
+
+    @property
+    def in_session(self) -> bool:
+        """Whether both ends are up, in the same session."""
+        states = {link.bringup.state for link in self.pair.links}
+        return states == {LinkState.UP} and len({link.bringup.session for link in self.pair.links}) == 1
 
     @invariant()
     def buffer_is_never_exceeded(self) -> None:
@@ -361,17 +404,17 @@ class BadCable(RuleBasedStateMachine):
 
     @invariant()
     def every_credit_is_accounted_for(self) -> None:
-        sender, receiver = self.pair.links
-        session = sender.bringup.session
-        if receiver.bringup.session != session or not sender.bringup.state is receiver.bringup.state is LinkState.UP:
+        """What the sender has consumed more than the receiver is under way, or was lost and not written off yet; what
+        the receiver has freed more than the sender knows was in use."""
+        if not self.in_session:
             return
-        under_way = 0
-        for data in self.pair.wires[0].frames:
-            header = parse_link(memoryview(data))
-            if header.kind == Kind.DATA and header.session == session:
-                under_way += credits_of(len(data) - 12, 1 << PROFILE.credit_size)
-        assert sender.senders[0].used <= LIMIT
-        assert sender.senders[0].used >= receiver.receivers[0].used + under_way
+        session = self.pair.links[0].bringup.session
+        sender, receiver = self.pair.links[0].senders[0], self.pair.links[1].receivers[0]
+        frames = self.pair.wires[0].frames
+        under_way = sum(data_credits(data) for data in frames if parse_link(memoryview(data)).session == session)
+        assert under_way <= sender.consumed - receiver.consumed & MASK <= under_way + self.lost[session]
+        assert receiver.freed - sender.freed & MASK <= sender.used <= LIMIT
+        assert receiver.used == sum(self.waiting)
 
     @invariant()
     def packets_arrive_once_and_in_order(self) -> None:

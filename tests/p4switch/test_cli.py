@@ -85,7 +85,7 @@ def test_errors_of_the_program_show_line_and_caret(tmp_path: Path, capsys: pytes
 
 
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ("compile", "run", "stf"):
+    for command in ("compile", "run", "stf", "trace"):
         with pytest.raises(SystemExit) as stopped:
             main([command, "--help"])
         assert stopped.value.code == 0

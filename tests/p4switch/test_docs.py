@@ -15,7 +15,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.M | re.S)
 
 
 def test_the_example_works_as_printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("P4SWITCH_CACHE", str(tmp_path / "cache"))
@@ -25,10 +25,13 @@ def test_the_example_works_as_printed(
             name = text.split(maxsplit=2)[1]
             (tmp_path / name).write_text(text)
     (commands,) = (text.splitlines() for kind, text in blocks if kind == "sh")
+    (trace,) = (text for kind, text in blocks if kind == "text")
     for command in commands:
         program, *arguments = shlex.split(command)
         assert program == "p4switch"
-        assert main(arguments) == 0, capsys.readouterr()
+        assert main(arguments) == 0, capfd.readouterr()
     assert (tmp_path / "build" / "reflector.p4bin").exists()
     assert (tmp_path / "build" / "reflector.p4info.txtpb").exists()
-    assert "stations" in capsys.readouterr().out  # the IR
+    output = capfd.readouterr().out
+    assert trace in output
+    assert "table Forward_stations of ingress" in output  # the IR

@@ -11,11 +11,11 @@ import pytest
 from topologies.nodes import Bmv2Switch, FabricSwitch, P4SwitchNode, PortQueue, grpc_address, last_lines
 
 
-def bare(cls: type[FabricSwitch], tmp_path: Path, *, pcap: bool = False, managed: bool = False) -> FabricSwitch:
+def bare(cls: type[FabricSwitch], tmp_path: Path, *, pcap: bool = False, senses: bool = False) -> FabricSwitch:
     """Make a node without its Mininet shell: what `command` looks at, no more."""
     node = cls.__new__(cls)
     node.name, node.device_id, node.grpc = "s2", 2, grpc_address(2)
-    node.managed, node.queues = managed, {}
+    node.senses, node.queues = senses, {}
     node.pcap_dir = tmp_path / "pcap" if pcap else None
     loopback, first, second = (SimpleNamespace(name=name) for name in ("lo", "s2-eth1", "s2-eth7"))
     node.intfs = {7: second, 0: loopback, 1: first}
@@ -36,22 +36,22 @@ def test_p4switch_gets_its_ports_address_and_cpu_port(tmp_path: Path) -> None:
     assert not [word for word in command if "lo" in word.split("@")]
 
 
-def test_managed_links_need_a_clock_and_a_paced_hold_loop(tmp_path: Path) -> None:
+def test_a_switch_that_senses_has_a_clock_and_all_have_a_paced_hold_loop(tmp_path: Path) -> None:
     assert "--event-port" not in bare(P4SwitchNode, tmp_path).command()
-    command = bare(P4SwitchNode, tmp_path, managed=True).command()
+    command = bare(P4SwitchNode, tmp_path, senses=True).command()
     assert pairs(command) >= {
         ("--event-port", "507"), ("--tick-us", "1000"), ("--port-rate", "509=20000"), ("--port-depth", "509=8192"),
     }  # fmt: skip
 
 
 def test_a_port_is_slowed_down_in_bits_with_its_queue(tmp_path: Path) -> None:
-    node = bare(P4SwitchNode, tmp_path, managed=True)
+    node = bare(P4SwitchNode, tmp_path, senses=True)
     node.queues = {7: PortQueue(frames_per_s=1000, frame_bytes=300, depth=320)}
     assert pairs(node.command()) >= {("--port-rate", "7=2400000bit"), ("--port-depth", "7=320")}
 
 
 def test_a_port_with_a_slow_queue_does_not_slow_the_hold_loop_by_itself(tmp_path: Path) -> None:
-    node = bare(Bmv2Switch, tmp_path, managed=True)
+    node = bare(Bmv2Switch, tmp_path, senses=True)
     node.queues[9] = PortQueue(frames_per_s=20, frame_bytes=48, depth=64)
     assert node.hold_pace == 20_000
     node.slow_down({9: PortQueue(frames_per_s=1000, frame_bytes=48, depth=64)})

@@ -290,6 +290,7 @@ class Blocks(Tables):
             if isinstance(decl, ast.ParserDecl):
                 self.inline_parser(block, names, types, loc)
             else:
+                self.emit(ir.Called(loc, "control", block.prefix or block.name))
                 self.inline_control(block, decl, names, types, loc)
         finally:
             self.active.pop()

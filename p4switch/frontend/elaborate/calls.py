@@ -95,6 +95,8 @@ class Calls(Externs):
         self.elaborated.add(id(decl))
         inner = Scope(scope)
         copies = self.bind(passed, scope, inner.names, by_reference)
+        if kind == "action":
+            self.emit(ir.Called(loc, kind, decl.name, scalar_arguments(passed, inner)))
         frame = Frame(kind, decl.name, self.frame, label=self.names.unique(f"{decl.name}_end"))
         if isinstance(decl, ast.FunctionDecl) and decl.return_type is not None:
             with self.scoped(scope):
@@ -250,6 +252,13 @@ class Calls(Externs):
         self.out.extend(table.key_statements)
         self.emit(ir.ApplyTable(node.loc, table.ir_name))
         return ApplyResult(table, len(self.out) - 1, self.out)
+
+
+def scalar_arguments(passed: list[Passed], scope: Scope) -> tuple[tuple[str, ir.Expr], ...]:
+    """Give the values that a call's parameters have at its start, of those that have one and are numbers."""
+    given = [(p.param.name, scope.names[p.param.name]) for p in passed if p.param.direction != "out"]
+    scalar = ir.Bits | ir.Bool | ir.ErrorType | ir.EnumType
+    return tuple((name, v.expr) for name, v in given if isinstance(v, Value) and isinstance(v.expr.type, scalar))
 
 
 def always_returns(node: ast.Stmt | None) -> bool:

@@ -14,10 +14,11 @@ from tests.p4switch.frontend.programs import compiled, source
 
 
 def ingress(program: ir.Program) -> list[str]:
-    """Give the lines of the ingress block, without indentation and declarations of locals."""
+    """Give the lines of the ingress block, without indentation, notes on calls and declarations of locals."""
     text = print_ir(program)
     body = text[text.index("\ningress ") :].split("\n}")[0].splitlines()[2:]
     names = {item.name for item in program.ingress.locals}
+    body = [line for line in body if not line.lstrip().startswith("//")]
     return [line.strip() for line in body if line.strip(" ;").split(" ")[-1] not in names or "=" in line]
 
 
