@@ -53,6 +53,7 @@ _CONGESTION: Final = int(Ecn.CONGESTION_EXPERIENCED)
 
 _ACK_EVERY: Final = 8
 """Blocks of a message after which an ACK is asked for at the latest."""
+_BYTES: Final = tuple(bytes((value,)) for value in range(256))
 _NOWHERE: Final = -1
 """In place of a plane, of a block that waits for one."""
 _BURST: Final = 16
@@ -67,7 +68,7 @@ class _Message:
     __slots__ = (
         "address", "again", "attempts", "block", "cost", "count", "deadline", "flags", "index", "key", "label",
         "number", "opcode", "placed", "probe", "recover", "sent", "submitted", "timed_at", "timed_block", "timeout_s",
-        "total", "touched", "transfer", "view", "ways",
+        "total", "touched", "transfer", "uncounted", "view", "ways",
     )  # fmt: skip
 
     def __init__(
@@ -92,6 +93,8 @@ class _Message:
         """At the target, as far as known, or in `view` when it is a read."""
         self.sent = 0
         """Blocks sent, or asked for, at least once: all below this."""
+        self.uncounted = 0
+        """Blocks read that still count as in flight: they are counted several at a time."""
         self.again: list[int] = []
         """Blocks to be sent again, descending."""
         self.recover = 0
@@ -120,12 +123,14 @@ class _Destination:
     """The messages to one GPU."""
 
     __slots__ = (
-        "congestion", "dst", "due", "heard", "label", "next", "oldest", "round_trip", "seed", "sending", "unfinished",
-        "waiting",
+        "congestion", "dst", "due", "headers", "heard", "label", "next", "oldest", "round_trip", "seed", "sending",
+        "unfinished", "waiting",
     )  # fmt: skip
 
     def __init__(self, dst: int, first: int, seed: int, congestion: CongestionWindow, round_trip: RoundTrip) -> None:
         self.dst = dst
+        self.headers: tuple[bytes, ...] = ()
+        """The OEFH with F = 0 and F = 1, without the entropy that ends it."""
         self.seed = seed
         self.congestion = congestion
         self.round_trip = round_trip
@@ -235,6 +240,11 @@ class TmaSource:
             new = self._take_ack(d, message, frame)
         elif opcode == _READ_DATA and message.opcode == _READ:
             new = self._take_data(message, frame)
+            if new > 0 and frame.ecn != _CONGESTION and not frame.flags & _ECN_ECHO:
+                message.uncounted += 1
+                if message.uncounted < _every(message, d.congestion) and message.in_flight:
+                    return
+                new, message.uncounted = message.uncounted, 0
         elif opcode not in (_ACK, _READ_DATA) and frame.length == 1:
             self._counters["tma_responses"] += 1
             self._counters["refused_messages"] += 1
@@ -312,6 +322,9 @@ class TmaSource:
         if d is None:
             round_trip = RoundTrip(max(self._options.first_rto_s, self._least_rto()))
             d = _Destination(dst, self._first, end_to_end_seed(self._id, dst), self._window_of(dst), round_trip)
+            d.headers = tuple(
+                oefh(vc=_REQUEST_VC, dst=dst, src=self._id, next=_TMA_NEXT, ecn=self._ecn, f=f)[:-1] for f in (0, 1)
+            )
             self._destinations[dst] = d
         cost = self._cost_of(min(len(view), 1 << self._block))
         message = _Message(opcode, key, address, view, notify, self._block, cost, timeout_s, transfer, index)
@@ -381,7 +394,7 @@ class TmaSource:
                 count = min(READ_BLOCKS, end - start)
                 self._send_read(d, message, start, (1 << count - 1) - 1)
             return
-        every = min(_ACK_EVERY, max(1, d.congestion.size // message.cost // 4))
+        every = _every(message, d.congestion)
         last = end - 1
         for index in range(first, end):
             self._send_write(d, message, index, index == last or (index - first) % every == every - 1)
@@ -433,10 +446,9 @@ class TmaSource:
     ) -> int:
         """Send a frame; return its plane."""
         plane, f, entropy = self._paths.way(d.dst, message.label + index, message.attempts)
-        header = oefh(vc=_REQUEST_VC, dst=d.dst, src=self._id, next=_TMA_NEXT, ecn=self._ecn, f=f, entropy=entropy)
         packet = tma_packet(
-            header, d.seed, message.opcode, flags, message.block, self._incarnation, message.number, message.key,
-            offset, message.total, message.address, data,
+            d.headers[f] + _BYTES[entropy], d.seed, message.opcode, flags, message.block, self._incarnation,
+            message.number, message.key, offset, message.total, message.address, data,
         )  # fmt: skip
         self._transmit(plane, packet)
         return plane
@@ -600,7 +612,7 @@ class TmaSource:
 
     def _end(self, d: _Destination, message: _Message) -> None:
         """Forget a message that was begun."""
-        d.congestion.bulk -= message.in_flight * message.cost
+        d.congestion.bulk -= (message.in_flight + message.uncounted) * message.cost
         unfinished = d.unfinished
         del unfinished[message.number]
         if message in d.sending:
@@ -614,8 +626,12 @@ class TmaSource:
 
 def _too_few(message: _Message, end: int, window: CongestionWindow) -> bool:
     """Tell whether asking for the blocks below `end` can wait for more room: one READ for many rather than for each."""
-    least = min(_ACK_EVERY, max(1, window.size // message.cost // 4))
-    return message.in_flight > 0 and end < message.count and end - message.sent < least
+    return message.in_flight > 0 and end < message.count and end - message.sent < _every(message, window)
+
+
+def _every(message: _Message, window: CongestionWindow) -> int:
+    """Return after how many blocks something is done for all of them at once: an ACK, a READ."""
+    return min(_ACK_EVERY, max(1, window.size // message.cost // 4))
 
 
 def _patience(rto: float, left: float) -> float:
