@@ -60,6 +60,7 @@ help:
 	@echo "                    TOPO=planes,GPUS,PLANES | leafspine,GPUS,LEAVES,SPINES    (now $(TOPO))"
 	@echo "                    SCENARIO=ping | random | permutation    (default: ping, then random)"
 	@echo "                    SCENARIO=incast | all-to-all | hotspot | slow-drain    with credits and without, side by side"
+	@echo "                    SCENARIO=failover    cables cut and restored under load: how fast everybody moves, what is lost"
 	@echo "                    SCRIPT=my.py        run a program of yours on every GPU instead"
 	@echo "                    P4_TARGET=bmv2      the same program on BMv2, where p4c and simple_switch_grpc are installed"
 	@echo "                    LINKS=managed       links that are brought up and have credits: nothing is dropped"

@@ -35,12 +35,14 @@ class PathUser(Protocol):
 class Failover:
     """Acts on what happens to the ways of one GPU.
 
+    Without `believes` events change nothing.
+
     `counters` gains: `events_link_down`, `events_link_up`, `events_link_degraded` (believed, repetitions included),
-    `events_repeated`, `events_old`, `events_contradicted`, `events_overflowed`, `paths_closed`, `paths_opened`,
-    `paths_renewed` (open ones whose link had been down, unheard of), `paths_degraded`, `paths_lapsed` (opened as
-    nothing repeated what had closed them), `own_links_down`, `own_links_up`, `moved_requests`; and for events that are
-    not believed `drop_<reason>`: truncated, unknown_version, wrong_destination, forged_event, wrong_plane,
-    unknown_event, unknown_subject.
+    `events_ignored`, `events_repeated`, `events_old`, `events_contradicted`, `events_overflowed`, `paths_closed`,
+    `paths_opened`, `paths_renewed` (open ones whose link had been down, unheard of), `paths_degraded`, `paths_lapsed`
+    (opened as nothing repeated what had closed them), `own_links_down`, `own_links_up`, `moved_requests`; and for
+    events that are not believed `drop_<reason>`: truncated, unknown_version, wrong_destination, forged_event,
+    wrong_plane, unknown_event, unknown_subject.
     """
 
     def __init__(
@@ -49,7 +51,9 @@ class Failover:
         links: Mapping[int, LinkLayer],
         reachability: Reachability,
         counters: Counter[str],
+        believes: bool = True,
     ) -> None:
+        self._believes = believes
         self._id = gpu_id
         self._links = dict(links)
         self._resets = {plane: link.resets for plane, link in links.items()}
@@ -81,6 +85,9 @@ class Failover:
         subject = event.subject
         if subject > MAX_GPU_ID or subject == self._id:
             return self._drop("unknown_subject")
+        if not self._believes:
+            counters["events_ignored"] += 1
+            return None
         what = _TYPES[event.type]
         counters[f"events_{what.lower()}"] += 1
         heard = reachability.take(now, plane, event.src, event.type, subject, event.sequence)

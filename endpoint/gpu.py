@@ -119,7 +119,7 @@ class Gpu:
             }
             target = Target(gpu_id, self._memory, self._counters)
             reachability = Reachability(ports, time.monotonic(), down=managed)
-            self._failover = Failover(gpu_id, self._links, reachability, self._counters)
+            self._failover = Failover(gpu_id, self._links, reachability, self._counters, options.events)
             self._carriers = Carriers()
             undo.callback(self._carriers.close)
             self._engine = Engine(
@@ -138,7 +138,7 @@ class Gpu:
             scratch = self._memory.register(scratch_bytes(len(self._ranks)), SCRATCH_KEY)
             self._mailboxes = Mailboxes(self, scratch, gpu_id, self._ranks)
             self._groups: dict[tuple[int, ...], Group] = {}
-            paths = Paths(gpu_id, ports, options.ordered, reachability)
+            paths = Paths(gpu_id, ports, options.ordered, reachability, options.tries_per_path)
             # Only links with credits tell of congestion, and only for their sake does it limit what is in flight.
             ecn = int(Ecn.CAPABLE_0 if managed else Ecn.NOT_CAPABLE)
             rto = options.lossless_rto_s or max(options.min_rto_s, lossless_rto_s(managed.values()))

@@ -44,6 +44,13 @@ class EndpointOptions:
     max_rto_s: float = 1.0
     """Largest time between two sendings of a request."""
 
+    tries_per_path: int = 1
+    """Times that something is sent before it goes another way. Plays NICs that know nothing better than to try the same
+    path again (RoCE's retry count)."""
+
+    events: bool = True
+    """False: what switches tell of dead links is ignored, as by NICs that know nothing of it."""
+
     receive_buffer: int = 8 << 20
     """Bytes of each port's socket buffer; the kernel charges some 1,300 for a small frame, 5,400 for a largest one."""
 
@@ -70,6 +77,8 @@ class EndpointOptions:
             raise ConfigurationError("0 < min_rto_s <= first_rto_s <= max_rto_s does not hold")
         if self.lossless_rto_s is not None and self.lossless_rto_s <= 0:
             raise ConfigurationError(f"lossless_rto_s = {self.lossless_rto_s:g} is out of range: above 0")
+        if self.tries_per_path < 1:
+            raise ConfigurationError(f"tries_per_path = {self.tries_per_path} is out of range: at least 1")
         if self.unreachable_s < 0:
             raise ConfigurationError(f"unreachable_s = {self.unreachable_s:g} is out of range: at least 0")
         if self.timeout_s <= 0 or self.linger_s < 0 or self.receive_buffer < 1:

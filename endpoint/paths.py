@@ -29,13 +29,19 @@ class Way(NamedTuple):
 class Paths:
     """The planes of one GPU and the choice among them. Raises ValueError when there are none.
 
-    Without `reachability` all planes lead everywhere.
+    Without `reachability` all planes lead everywhere. What is sent again goes another way after `tries` tries.
     """
 
     def __init__(
-        self, gpu_id: int, planes: Iterable[int], ordered: bool, reachability: Reachability | None = None
+        self,
+        gpu_id: int,
+        planes: Iterable[int],
+        ordered: bool,
+        reachability: Reachability | None = None,
+        tries: int = 1,
     ) -> None:
         self._id = gpu_id
+        self._tries = tries
         self._ordered = ordered
         self._planes = tuple(sorted(planes))
         if not self._planes:
@@ -44,6 +50,7 @@ class Paths:
 
     def way(self, dst: int, request: int, attempt: int) -> Way:
         """Return the way of a request; `attempt` counts how often it was sent before."""
+        attempt //= self._tries
         planes = self.reachability.planes_to(dst) or self._planes
         if self._ordered:
             return Way(planes[(self._id + dst + attempt) % len(planes)], 0, 0)

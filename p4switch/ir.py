@@ -241,11 +241,15 @@ class Switch(Stmt):
 
 @dataclass(frozen=True)
 class ApplyTable(Stmt):
-    """Evaluate the keys, look up, run the action. hit: Var of Bool; action: Var of bit<32>, index in Table.actions."""
+    """Evaluate the keys, look up, run the action. hit: Var of Bool; action: Var of bit<32>, index in Table.actions.
+
+    on_exit: what is to be done before the block is left when the action exits, and is not in the action, as it depends
+    on where the table is applied: copies of the parameters of the controls around it."""
 
     table: str
     hit: Var | None = None
     action: Var | None = None
+    on_exit: tuple[Stmt, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -676,7 +680,7 @@ class ControlBlock:
 
 @dataclass(frozen=True)
 class Program:
-    """A whole v1model program. errors: core.p4's first, in declaration order, then the program's.
+    """A whole v1model program. errors: NoError first, then the others in declaration order.
 
     field_lists: @field_list id -> the meta/standard_metadata fields (Field paths) that clones and the like preserve.
     """

@@ -160,6 +160,8 @@ def _statement(node: ir.Stmt, depth: int) -> list[str]:
             label = "default" if case.values is None else ", ".join(map(str, case.values))
             lines += [f"{pad}    {label}: {{", *_body(case.body, depth + 2), f"{pad}    }}"]
         return [*lines, f"{pad}}}"]
+    if isinstance(node, ir.ApplyTable) and node.on_exit:
+        return [f"{pad}{statement_text(node)}, on exit {{", *_body(node.on_exit, depth + 1), f"{pad}}}"]
     if isinstance(node, ir.Scope | ir.Loop):
         word = "scope" if isinstance(node, ir.Scope) else "loop"
         return [f"{pad}{word} {node.label} {{", *_body(node.body, depth + 1), f"{pad}}}"]

@@ -21,7 +21,8 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent
 RUNTIME = PACKAGE / "runtime"
 FLAGS = ("-O2", "-g1", "-std=gnu11", "-fPIC", "-fno-semantic-interposition", "-w")
-LINK_FLAGS = ("-shared", "-pthread")
+# -Bsymbolic: a second runtime in one process, of another cache directory, calls its own functions, not the first one's.
+LINK_FLAGS = ("-shared", "-pthread", "-Wl,-Bsymbolic")
 LIBRARY = "libp4rt.so"
 KEPT_DAYS = 30
 

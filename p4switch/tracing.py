@@ -28,7 +28,7 @@ def trace(
     program: a traced build. entries: what is written into tables, registers and so on first. Raises TraceError,
     StfError, OSError.
     """
-    dataplane = DataPlane(options)
+    dataplane = DataPlane(options, program.runtime)
     dataplane.load(program.library)
     if entries is not None:
         _write_entries(program, dataplane, entries)

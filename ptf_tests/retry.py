@@ -6,6 +6,7 @@ and nothing but what they do makes the switch send.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -38,6 +39,8 @@ DISCARD, BLOCK, BEST_EFFORT = range(3)
 TX_OFF, TX_INIT, TX_ADVANCE, TX_REPLAY, TX_FLUSH = range(5)
 RX_OFF, RX_SEND_ACKS, RX_SEND_NACK, RX_NACK_SENT = range(4)
 ALWAYS: Final = 0xFFFFFFFF
+_RUNS: Final = itertools.count(1)
+"""The switch remembers the last run of each port: another one begins to count anew."""
 
 RETRIED: Final = Profile(capabilities=3, outstanding_frames_max=32, update_threshold=40)
 
@@ -167,9 +170,15 @@ class RetryTest(ManagedTest):
         fields = vars(self.retries[port])
         return self.switch.names.entry("llr_profile", {"port": port}, "set_retry", **fields)
 
+    def change_fault(self, port: int, action: str, control: int = 0, **params: int) -> None:
+        """Change a fault while it stands."""
+        given = {"probability": ALWAYS, "frames": 0, "run": next(_RUNS), **params}
+        match = {"egress_port": port, "control": control}
+        self.modify(self.switch.names.entry("link_fault", match, action, **given))
+
     def impair(self, port: int, action: str, control: int = 0, **params: int) -> None:
         """Put a fault on the link of a port."""
-        given = {"probability": ALWAYS, "frames": 0, "run": 1, **params}
+        given = {"probability": ALWAYS, "frames": 0, "run": next(_RUNS), **params}
         self.insert("link_fault", {"egress_port": port, "control": control}, action, **given)
 
     def retry_state(self, port: int) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from rich.markup import escape
 
 from codec.fabric import FabricError
 from controller.runstate import STATE_FILE, RunState
-from topologies import comparison
+from topologies import comparison, failover
 from topologies.describe import describe
 from topologies.errors import LaunchError
 from topologies.namespace import run_isolated
@@ -111,6 +111,11 @@ def phases_of(options: Options) -> list[Phase]:
 
 def _setting(options: Options) -> LinkSetting:
     """Return how the links are to be at first."""
+    if options.cuts_cables:
+        fabric = describe(parse_topo(options.topo), options.topo)
+        failover.check(fabric)
+        failover.given(options.traffic)  # a bad number is refused before anything is started
+        return failover.SETTING
     if not options.compares:
         return LinkSetting()
     fabric = describe(parse_topo(options.topo), options.topo)
@@ -119,8 +124,11 @@ def _setting(options: Options) -> LinkSetting:
 
 
 def _run_scenario(session: FabricSession, options: Options, console: Console) -> Summary:
-    compared = None
-    if options.compares:
+    compared = failed_over = None
+    if options.cuts_cables:
+        failed_over = failover.run(session, *failover.given(options.traffic))
+        results = failed_over.phases
+    elif options.compares:
         compared = comparison.run(session, options.scenario, options.traffic)
         results = compared.phases
     else:
@@ -136,6 +144,8 @@ def _run_scenario(session: FabricSession, options: Options, console: Console) ->
     if compared is not None:
         summary.compare(compared)
         plot_credits(options.run_dir / PLOT_FILE, options.title, compared)
+    if failed_over is not None:
+        summary.fail_over(failed_over)
     summary.save(options.run_dir / "summary.json")
     print_summary(console, summary, session.fabric)
     for result in results:

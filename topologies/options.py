@@ -17,7 +17,9 @@ PATTERNS: Final = ("ping", "random", "all-to-all", "incast", "permutation")
 """Patterns of the traffic command: one phase on links of one kind."""
 COMPARISONS: Final = ("incast", "all-to-all", "hotspot", "slow-drain")
 """Scenarios that run with credits and without, side by side; two of them are patterns too."""
-SCENARIOS: Final = (*PATTERNS, *(name for name in COMPARISONS if name not in PATTERNS))
+FAILOVER: Final = "failover"
+"""Cables are cut and restored under load; beside it the same without notification."""
+SCENARIOS: Final = (*PATTERNS, *(name for name in COMPARISONS if name not in PATTERNS), FAILOVER)
 DEFAULT_SCENARIO: Final = "default"
 TRAFFIC: Final = ("count", "size", "semantics", "window", "seed", "duration")
 """Options of the traffic command that a run passes on."""
@@ -62,9 +64,14 @@ class Options:
         return not self.links or self.scenario not in PATTERNS
 
     @property
+    def cuts_cables(self) -> bool:
+        """Whether the scenario is the one in which cables are cut."""
+        return self.script is None and self.scenario == FAILOVER
+
+    @property
     def link_mode(self) -> str:
         """What the links are: open or managed."""
-        return self.links or ("managed" if self.compares else "open")
+        return self.links or ("managed" if self.compares or self.cuts_cables else "open")
 
     @property
     def title(self) -> str:
@@ -96,7 +103,8 @@ def parse(argv: list[str] | None = None) -> Options:
     parser.add_argument("--no-prompt", action="store_true", help="end after the scenario, also on a terminal")
     parser.add_argument("--timeout", type=float, default=Options.timeout_s, help="limit of one traffic phase, seconds")
     for name in TRAFFIC:
-        parser.add_argument(f"--{name}", help="passed to the traffic command")
+        help_ = "passed to the traffic command" + ("; in a failover the number of cuts" if name == "count" else "")
+        parser.add_argument(f"--{name}", help=help_)
     given = parser.parse_args(argv)
     traffic = [word for name in TRAFFIC if (value := getattr(given, name)) is not None for word in (f"--{name}", value)]
     try:
@@ -144,6 +152,11 @@ def check(options: Options) -> None:
             "Give --duration, --window or --seed; or choose LINKS=open or LINKS=managed for the plain pattern."
             if options.scenario in PATTERNS
             else "Give --duration, --window or --seed.",
+        )
+    if options.cuts_cables and {"--size", "--window", "--duration"} & set(options.traffic):
+        raise LaunchError(
+            "SCENARIO=failover lasts as long as its cuts, and finds its own pace: no --size, --window, --duration.",
+            "Give --count for the number of cuts, or --seed.",
         )
     if not options.program.is_file():
         raise LaunchError(f"{options.program}: no such switch program.")

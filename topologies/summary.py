@@ -21,6 +21,7 @@ from topologies.ranks import Phase, RankResult
 
 if TYPE_CHECKING:
     from topologies.comparison import Compared
+    from topologies.failover import FailoverResult
 
 TOTALS = ("transactions", "bytes_verified", "bytes_wrong", "frames_lost", "frames_retransmitted")
 
@@ -59,6 +60,15 @@ class Summary:
         self.data["frames_lost"] = compared.on.frames_lost
         self.data["failures"] = compared.failures
         self.data["ok"] = bool(self.data["ok"]) and not compared.failures
+
+    def fail_over(self, result: FailoverResult) -> None:
+        """Add what a failover run found; what it falls short of decides whether the run did what it was to do.
+
+        A byte that was lost or took effect twice is a byte in the wrong place.
+        """
+        self.data |= result.figures
+        self.data["failures"] = result.failures
+        self.data["ok"] = bool(self.data["ok"]) and not result.failures
 
     def save(self, path: Path) -> None:
         """Write summary.json. Raises LaunchError when the disk does not take it."""
@@ -134,8 +144,10 @@ def print_summary(console: Console, summary: Summary, fabric: Fabric) -> None:
         console.print(_switch_table(data["switches"], fabric))
     if "credits_on" in data:
         console.print(_comparison_table(data["credits_on"], data["credits_off"]))
-        for line in data["failures"]:
-            console.print(f"[red]falls short:[/red] {line}")
+    if "speedup_over_timeouts" in data:
+        console.print(_failover_table(data))
+    for line in data.get("failures", ()):
+        console.print(f"[red]falls short:[/red] {line}")
     parts = [f"{data['scenario']}, {data['duration_s']:.1f} s"]
     if data["transactions"]:
         parts += [
@@ -169,6 +181,30 @@ def _comparison_table(on: Mapping[str, Any], off: Mapping[str, Any]) -> Table:
     for title, key, style in rows:
         if on[key] is not None:
             table.add_row(title, format(on[key], style), format(off[key], style))
+    return table
+
+
+def _failover_table(data: Mapping[str, Any]) -> Table:
+    title = f"\n{data['cuts']} cuts, from the loss of the carrier, µs"
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    for column in ("", "p50", "p99", "max"):
+        table.add_column(column, justify="right" if column else "left")
+    rows = {
+        "first EVENT frame at a GPU": "event_us",
+        "every other GPU has one": "notified_us",
+        "every GPU has sent anew": "moved_us",
+        "longest access to or from the GPU": "stall_us",
+        f"  with time-outs alone ({data['cuts_without_events']} cuts)": "timeouts_stall_us",
+    }
+    for row, name in rows.items():
+        table.add_row(row, *(_number(data[f"{name}_{key}"]) for key in ("p50", "p99", "max")))
+    table.caption_justify = "left"
+    table.caption = (
+        f"{data['moved']:,} requests and blocks sent anew; "
+        f"{data['bytes_lost']:,} bytes lost, {data['bytes_doubled']:,} doubled; "
+        f"{_number(data['speedup_over_timeouts'])} times as fast as time-outs; "
+        f"the machine was {data['processor_share']:.0%} busy"
+    )
     return table
 
 
@@ -220,7 +256,7 @@ def _switch_table(switches: Mapping[str, Mapping[str, Mapping[str, Any]]], fabri
 
 def _shown(report: Mapping[str, Any]) -> dict[str, Any]:
     """Return a rank's report without what is only there to be added up."""
-    return {name: value for name, value in report.items() if name != "latency_counts"}
+    return {name: value for name, value in report.items() if name not in ("latency_counts", "failover")}
 
 
 def _number(value: Any) -> str:

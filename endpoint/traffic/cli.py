@@ -15,7 +15,7 @@ from endpoint.environment import GPU_VARIABLE
 from endpoint.errors import ConfigurationError, EndpointError, PortError
 from endpoint.gpu import Gpu, Semantics
 from endpoint.options import EndpointOptions
-from endpoint.traffic import patterns, streams
+from endpoint.traffic import endure, patterns, streams
 from endpoint.traffic.patterns import Parameters, Pattern, Run
 from endpoint.traffic.progress import Progress
 from endpoint.traffic.report import Report
@@ -48,6 +48,7 @@ CHOICES: Final[dict[str, Choice]] = {
     "all-to-all": Choice(patterns.all_to_all, count=2000, size=1024, window=64),
     "incast": Choice(patterns.incast, count=2000, size=1024, window=64),
     "permutation": Choice(patterns.permutation, count=2000, size=1024, window=64),
+    "endure": Choice(endure.endure, count=1, size=256, window=32),
     "stream": Choice(streams.stream, count=1, size=256, window=128),
 }
 
@@ -85,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report.parameters = {
             name: value
             for name, value in dataclasses.asdict(parameters).items()
-            if given.pattern == "stream" or name not in STREAM_PARAMETERS
+            if given.pattern in ("stream", "endure") or name not in STREAM_PARAMETERS
         }
         status = _run(choice.run, gpu, parameters, report)
     if json_path is not None:
@@ -108,6 +109,9 @@ def _options(given: argparse.Namespace, parameters: Parameters) -> EndpointOptio
             options, first_rto_s=given.rto, min_rto_s=given.rto, lossless_rto_s=given.rto,
             max_rto_s=max(given.rto, options.max_rto_s),
         )  # fmt: skip
+    if given.max_rto is not None:
+        options = dataclasses.replace(options, max_rto_s=given.max_rto)
+    options = dataclasses.replace(options, tries_per_path=given.tries, events=not given.no_events)
     if given.ring is not None:
         options = dataclasses.replace(options, receive_buffer=given.ring * RING_FRAME_BYTES // 2)
     if given.slow_gpu is not None and os.environ.get(GPU_VARIABLE) == given.slow_gpu:
@@ -165,6 +169,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     stream.add_argument("--warm-up", type=_seconds, default=0.5, metavar="S", help="seconds that do not count (0.5)")
     stream.add_argument("--rto", type=_seconds, metavar="S", help="seconds until a request is sent again, at least")
+    stream.add_argument("--max-rto", type=_seconds, metavar="S", help="seconds until a request is sent again, at most")
+    stream.add_argument(
+        "--tries", type=_whole(1, 100), default=1, metavar="N", help="tries of one path before another is taken (1)"
+    )
+    stream.add_argument("--no-events", action="store_true", help="ignore what switches tell of dead links")
     stream.add_argument("--slow-gpu", metavar="GPU", help=f"this GPU takes its time; written as in its {GPU_VARIABLE}")
     stream.add_argument(
         "--service-us", type=_whole(1, 10_000), default=500, metavar="N", help="so long over each request (500)"

@@ -12,6 +12,7 @@ from p4switch.dataplane.errors import InvalidArgument
 from p4switch.dataplane.native import join, split, word_count
 from p4switch.dataplane.types import EntryRecord, FieldMatch, TableEntry
 
+_HEAD = 7  # words of an entry's record before its key: RECORD_HEAD of table_control.c
 EXACT, LPM, TERNARY, RANGE, OPTIONAL, SELECTOR = range(6)  # enum p4_match
 
 
@@ -42,7 +43,6 @@ class Table:
     keys: tuple[Key, ...]
     key_words: int
     actions: tuple[Action, ...]
-    entries_const: bool
     action_index: dict[int, int] = field(init=False)
     compared: int = field(init=False)  # keys that entries say something of: all but those of a selector
     simple: bool = field(init=False)  # every key and parameter is one word
@@ -111,20 +111,20 @@ class Table:
 
     def decode(self, table_id: int, record: Sequence[int]) -> EntryRecord:
         """Read a record of sw_table_dump()."""
-        _, action_index, priority, packets, octets, idle = record[:6]
+        _, action_index, priority, packets, octets, idle, is_const = record[:_HEAD]
         matches: list[FieldMatch | None] = []
         for key in self.keys:
             if key.kind == SELECTOR:
                 continue
-            value = join(record, 6 + key.word, key.words)
-            mask = join(record, 6 + self.key_words + key.word, key.words)
+            value = join(record, _HEAD + key.word, key.words)
+            mask = join(record, _HEAD + self.key_words + key.word, key.words)
             matches.append(_decode_match(key, value, mask))
         action = self.actions[action_index]
-        base = 6 + 2 * self.key_words
+        base = _HEAD + 2 * self.key_words
         params = tuple(join(record, base + word, words) for _, _, word, words in action.params)
         priority = priority - (1 << 64) if priority >> 63 else priority
         entry = TableEntry(table_id, tuple(matches), priority, action.id, params)
-        return EntryRecord(entry, self.entries_const, packets, octets, idle)
+        return EntryRecord(entry, bool(is_const), packets, octets, idle)
 
 
 def _decode_match(key: Key, value: int, mask: int) -> FieldMatch | None:
@@ -187,7 +187,7 @@ class Program:
             t = program.tables[i]
             keys = tuple(key(t.keys[k]) for k in range(t.n_keys))
             own = tuple(actions[t.actions[a]] for a in range(t.n_actions))
-            self.tables[t.id] = Table(i, text(t.name), keys, t.key_words, own, bool(t.entries_const))
+            self.tables[t.id] = Table(i, text(t.name), keys, t.key_words, own)
         self.registers = cells(program.registers, program.n_registers, True)
         self.counters = cells(program.counters, program.n_counters, False)
         self.meters = cells(program.meters, program.n_meters, False)

@@ -133,6 +133,8 @@ def all_statements(body: Iterable[ir.Stmt]) -> Iterator[ir.Stmt]:
                     yield from all_statements(case.body)
             case ir.Scope() | ir.Loop():
                 yield from all_statements(statement.body)
+            case ir.ApplyTable():
+                yield from all_statements(statement.on_exit)
 
 
 def result_names(program: ir.Program) -> dict[str, str]:

@@ -145,7 +145,8 @@ class DescriptorWriter:
         value_name = self._words(f"{name}_value", values)
         mask_name = self._words(f"{name}_mask", masks)
         data = self._words(f"{name}_data", self._data(entry.action, entry.args))
-        return f"{{{value_name}, {mask_name}, {self._choice(table, entry.action)}, {data}, {entry.priority}}}"
+        members = [value_name, mask_name, str(self._choice(table, entry.action)), data, str(entry.priority)]
+        return f"{{{', '.join([*members, _truth(entry.is_const)])}}}"
 
     @staticmethod
     def _register(register: ir.Register) -> str:

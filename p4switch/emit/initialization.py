@@ -75,6 +75,7 @@ class _Finder:
                     self.follow(statement.body, assigned)
                 case ir.ApplyTable():
                     self._use(self._of_table[statement.table], assigned)
+                    self.follow(statement.on_exit, assigned)
                     assigned |= {v.name for v in (statement.hit, statement.action) if v is not None}
                 case _:
                     self._use(self._used([statement]), assigned)

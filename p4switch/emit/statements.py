@@ -193,7 +193,10 @@ def _apply(f: Function, s: ir.ApplyTable) -> None:
                 action = unit.actions[choice.action]
                 call = action_call(unit, action, f)
                 if unit.action_exits(action):
-                    out.line(f"case {number}: if ({call}) {f.exit_statement} break;")
+                    with out.block(f"case {number}: if ({call})"):
+                        write_body(f, s.on_exit)
+                        out.line(f.exit_statement)
+                    out.line("break;")
                 elif action.body:
                     out.line(f"case {number}: {call}; break;")
 

@@ -88,7 +88,7 @@ int sw_queue_set(p4_switch *, uint32_t port, int64_t depth, int64_t rate_pps, in
 int sw_ports(p4_switch *, struct sw_port_status *out, uint32_t capacity);  /* every port that is bound or was ever used */
 
 int sw_table_apply(p4_switch *, struct sw_table_op *ops, uint32_t n, const uint64_t *words, uint64_t n_words);
-/* Entries as records of sw_table_stride() words: serial, action, priority, packets, bytes, idle microseconds, then value, mask or
+/* Entries as records of sw_table_stride() words: serial, action, priority, packets, bytes, idle microseconds, 1 for a const one, then value, mask or
  * high, data (zero-filled). Returns the number of entries; writes those that fit. */
 int sw_table_stride(p4_switch *, uint32_t table);
 int sw_table_get(p4_switch *, const struct sw_table_op *key, const uint64_t *words, uint64_t *record, uint32_t capacity_words);

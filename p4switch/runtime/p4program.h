@@ -18,6 +18,7 @@ struct p4_const_entry {               /* all arrays in words, laid out as the ta
     uint32_t action;                      /* index into the table's actions */
     const uint64_t *data;
     int32_t priority;                     /* larger wins */
+    bool constant;                        /* the control plane may not change it */
 };
 struct p4_table_desc {
     const char *name; uint32_t id;

@@ -309,11 +309,11 @@ static struct table_entry *entry_new(const struct p4_program *program, const str
 }
 
 int table_insert(p4_switch *sw, const struct p4_program *program, struct p4_table *t, const struct table_key *k, uint32_t action,
-                 const uint64_t *data, bool constant)
+                 const uint64_t *data, bool initial, bool constant)
 {
     struct place at = locate(t, k);
     if (at.entry) return fail(SW_EXISTS, "table %s already has an entry with this key", t->desc->name);
-    if (!constant && t->n_entries - t->n_const >= t->desc->size)
+    if (!initial && t->n_entries - t->n_initial >= t->desc->size)
         return fail(SW_FULL, "table %s is full: it holds %u entries", t->desc->name, t->desc->size);
     struct table_entry *e = entry_new(program, t, k, action, data);
     if (!e || (t->has_stats && !(e->stats = calloc(1, sizeof *e->stats)))) {
@@ -321,6 +321,8 @@ int table_insert(p4_switch *sw, const struct p4_program *program, struct p4_tabl
         return fail(SW_SYSTEM, "no memory for an entry of table %s", t->desc->name);
     }
     e->serial = t->serial++;
+    e->initial = initial;
+    e->constant = constant;
     if (e->stats) e->stats->last_hit_ns = clock_ns();
     struct group *g = at.group, *fresh = NULL;
     if (!g) g = fresh = group_new(t, k->mask);
@@ -353,7 +355,7 @@ int table_insert(p4_switch *sw, const struct p4_program *program, struct p4_tabl
     }
     g->live++;
     t->n_entries++;
-    if (constant) t->n_const++;
+    t->n_initial += initial;
     return SW_OK;
 failed:
     if (fresh) free(atomic_load(&fresh->slots));
@@ -379,6 +381,7 @@ int table_modify(p4_switch *sw, const struct p4_program *program, struct p4_tabl
     if (!e) return fail(SW_SYSTEM, "no memory for an entry of table %s", t->desc->name);
     e->stats = at.entry->stats;
     e->serial = at.entry->serial;
+    e->initial = at.entry->initial;
     atomic_init(&e->below, atomic_load(&at.entry->below));
     relink(&at, e);
     retire(sw, atomic_load(&at.entry->choices));
@@ -390,6 +393,7 @@ int table_delete(p4_switch *sw, struct p4_table *t, const struct table_key *k)
 {
     struct place at = locate(t, k);
     if (!at.entry) return fail(SW_MISSING, "table %s has no entry with this key", t->desc->name);
+    t->n_initial -= at.entry->initial;
     relink(&at, atomic_load(&at.entry->below));
     retire(sw, at.entry->stats);
     retire(sw, atomic_load(&at.entry->choices));
@@ -460,7 +464,7 @@ static int build(p4_switch *sw, const struct p4_program *program, struct p4_tabl
         const struct p4_const_entry *c = &d->entries[i];
         struct table_key key;
         status = table_key(t, c->value, c->mask_or_hi, c->priority, &key);
-        if (!status) status = table_insert(sw, program, t, &key, c->action, c->data, true);
+        if (!status) status = table_insert(sw, program, t, &key, c->action, c->data, true, d->entries_const || c->constant);
         if (status == SW_EXISTS) status = SW_OK;  /* the first of two equal entries wins */
     }
     return status;

@@ -13,6 +13,7 @@ struct table_entry {
     struct choices *_Atomic choices;       /* NULL unless the entry leaves its action to a hash of the packet: selector.c */
     uint64_t serial;                       /* order of insertion */
     int32_t priority;
+    bool initial, constant;                /* given by the program; and not to be changed */
     uint64_t words[];
 };
 
@@ -38,7 +39,7 @@ struct p4_table {
     uint32_t key_words;
     bool has_ranges, has_stats, has_selector;
     uint64_t *full;                        /* mask of the key's valid bits; zero for range keys */
-    uint32_t n_entries, n_const;
+    uint32_t n_entries, n_initial;         /* the program's own entries take no room */
     uint64_t serial;
     struct group *only;                    /* of an exact table */
     struct groups *_Atomic groups;         /* of the others */
@@ -53,7 +54,7 @@ struct table_key { uint64_t value[KEY_WORDS], mask[KEY_WORDS], low[KEY_WORDS], h
 int table_key(const struct p4_table *, const uint64_t *value, const uint64_t *mask_or_high, int32_t priority, struct table_key *);
 struct table_entry *table_exact_entry(const struct p4_table *, const struct table_key *);  /* the entry that has this very key */
 int table_insert(p4_switch *, const struct p4_program *, struct p4_table *, const struct table_key *, uint32_t action,
-                 const uint64_t *data, bool constant);
+                 const uint64_t *data, bool initial, bool constant);
 int table_modify(p4_switch *, const struct p4_program *, struct p4_table *, const struct table_key *, uint32_t action,
                  const uint64_t *data);
 int table_delete(p4_switch *, struct p4_table *, const struct table_key *);

@@ -53,8 +53,10 @@ static int apply(p4_switch *sw, const struct sw_table_op *op, const uint64_t *wo
     const uint64_t *value = words + op->word, *data = value + 2 * t->key_words;
     int status = table_key(t, value, value + t->key_words, op->priority, &key);
     if (status) return status;
+    const struct table_entry *e = t->n_initial && op->op != SW_INSERT ? table_exact_entry(t, &key) : NULL;
+    if (e && e->constant) return fail(SW_READ_ONLY, "table %s: this entry is const", d->name);
     switch (op->op) {
-    case SW_INSERT: return table_insert(sw, sw->program, t, &key, op->action, data, false);
+    case SW_INSERT: return table_insert(sw, sw->program, t, &key, op->action, data, false, false);
     case SW_MODIFY: return table_modify(sw, sw->program, t, &key, op->action, data);
     case SW_DELETE: return table_delete(sw, t, &key);
     default: return fail(SW_INVALID, "table %s: there is no update of kind %u", d->name, op->op);
@@ -75,7 +77,7 @@ int sw_table_apply(p4_switch *sw, struct sw_table_op *ops, uint32_t n, const uin
 }
 
 /* ---- dumps --------------------------------------------------------------------------------------------------------- */
-enum { RECORD_HEAD = 6 };
+enum { RECORD_HEAD = 7 };
 
 static uint32_t stride(const p4_switch *sw, const struct p4_table *t)
 {
@@ -95,6 +97,7 @@ static void describe(p4_switch *sw, const struct p4_table *t, const struct table
         out[4] = read_word(&e->stats->bytes);
         out[5] = now > hit ? (now - hit) / 1000 : 0;
     }
+    out[6] = e->constant;
     memcpy(out + RECORD_HEAD, e->words, 2 * kw * sizeof *out);
     for (uint32_t w = 0; t->has_ranges && w < kw; w++) {  /* range keys alone have low and high ends */
         out[RECORD_HEAD + w] |= e->words[2 * kw + w];

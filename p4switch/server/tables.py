@@ -139,7 +139,7 @@ class TableEntities:
         old_note, old_meter = self._state.note(table, key), self._state.meter(table, record.entry)
         if update is not None:
             self._apply_one(update)
-        elif not table.is_const:
+        elif not record.is_const:
             self._state.set_note(table, key, Note.of(message, old_note.reference if old_note else None))
         self._set_resources(record.entry, counter, meter, reset_meter=bool(table.direct_meter))
         old = record

@@ -43,7 +43,7 @@ class Output:
 def run_stf(program: BuildResult, script: Path, trace: bool = False) -> list[str]:
     """Run a script; give its failures, each with file:line. Raises StfError for a script that makes no sense."""
     statements = parse(script)
-    dataplane = DataPlane(SwitchOptions(trace=trace))
+    dataplane = DataPlane(SwitchOptions(trace=trace), program.runtime)
     dataplane.load(program.library)
     runner = _Runner(dataplane, Names(program.p4info))
     return runner.run(statements)

@@ -522,6 +522,24 @@ def test_what_cannot_be_believed_closes_nothing(fabric: Fabric, fields: dict[str
     assert not [record for record in a.event_log() if record.switch is not None]
 
 
+def test_who_knows_nothing_of_events_waits_for_all_tries_of_a_path(fabric: Fabric) -> None:
+    """As NICs without notification: 100 ms a try, four tries, and only then the other plane."""
+    roce = replace(
+        VERIFYING, first_rto_s=0.1, min_rto_s=0.1, max_rto_s=0.1, lossless_rto_s=0.1, tries_per_path=4, events=False
+    )
+    a, b, _ = whole(fabric, roce)
+    b.register(64)
+    ip("link set s1g2 down")
+    time.sleep(0.1)
+    assert planes_to(a, 2) == PLANES
+    transfers = [a.atomic_add_async(2, 16, 1) for _ in range(8)]
+    assert sorted(transfer.result() for transfer in transfers) == list(range(8))
+    durations = sorted(transfer.duration_s for transfer in transfers)
+    assert durations[0] < 0.4 <= durations[-1], "those on the dead plane waited for four tries"
+    assert a.counters()["events_ignored"] > 0
+    assert not [record for record in a.event_log() if record.switch is not None]
+
+
 def test_a_forged_event_of_the_right_switch_closes_one_path_for_a_moment(fabric: Fabric) -> None:
     """All that who can send as the plane's own switch can do: 50 ms of one path; the other planes are not its."""
     a, b, _ = whole(fabric, SLOW_RTO)

@@ -27,6 +27,13 @@ def test_again_is_elsewhere() -> None:
     assert len({single.way(2, 7, attempt).entropy for attempt in range(8)}) == 8
 
 
+def test_a_path_may_be_tried_several_times() -> None:
+    paths = Paths(1, [0, 1], ordered=False, tries=3)
+    ways = [paths.way(2, 7, attempt) for attempt in range(9)]
+    assert [way.plane for way in ways] == [1, 1, 1, 0, 0, 0, 1, 1, 1]
+    assert len({way.entropy for way in ways}) == 3
+
+
 def test_ordered_keeps_a_pair_together_and_pairs_apart() -> None:
     ways = {(src, dst): Paths(src, [0, 1], ordered=True).way(dst, 5, 0) for src in range(8) for dst in range(8)}
     for (src, dst), way in ways.items():

@@ -82,6 +82,22 @@ def test_a_comparison_loses_nothing_with_credits_and_something_without(launcher:
     assert (launcher.run_dir / "credits.png").stat().st_size > 10_000
 
 
+def test_a_failover_loses_nothing_and_finds_every_cut(launcher: Launcher) -> None:
+    """Times depend on how busy the machine is, and the verdict with them; bytes do not."""
+    status, output, errors = launcher.run("--topo", "planes,3,2", "--count", "6", SCENARIO="failover")
+    summary = json.loads((launcher.run_dir / "summary.json").read_text())
+    assert summary.keys() >= REQUIRED | {
+        "event_us_p50", "event_us_p99", "moved_us_p50", "moved_us_p99", "speedup_over_timeouts",
+    }, output + errors  # fmt: skip
+    assert (summary["cuts"], summary["cuts_without_events"]) == (6, 6), output
+    assert (summary["bytes_lost"], summary["bytes_doubled"], summary["bytes_wrong"]) == (0, 0, 0), output
+    assert summary["frames_lost"] == 0
+    assert summary["cuts_unnoticed"] == 0
+    assert 0 < summary["event_us_p50"] <= summary["event_us_p99"]
+    assert summary["timeouts_stall_us_p50"] > 400_000, "seven tries of 67 ms"
+    assert (status == 0) is summary["ok"] is (not summary["failures"]), output
+
+
 def test_two_tiers_with_credits_do_not_lock_up(launcher: Launcher) -> None:
     """Requests and responses from all to all, credits hop by hop, with every switch holding frames."""
     topo = "leafspine,6,2,2"

@@ -52,7 +52,7 @@ def test_the_environment_sets_what_the_command_line_leaves_out(monkeypatch: pyte
 
 
 def test_unknown_names_are_answered_with_the_known_ones(tmp_path: Path) -> None:
-    known = "Choose one of ping, random, all-to-all, incast, permutation, hotspot, slow-drain."
+    known = "Choose one of ping, random, all-to-all, incast, permutation, hotspot, slow-drain, failover."
     assert known in refusal(Options(scenario="flood"))
     assert "Choose open or managed." in refusal(Options(links="optical"))
     assert "Choose p4switch or bmv2." in refusal(Options(target="tofino"))
@@ -66,6 +66,7 @@ def test_what_a_comparison_cannot_take_is_refused(monkeypatch: pytest.MonkeyPatc
     assert "no --count, no --size" in text
     assert "LINKS=open or LINKS=managed for the plain pattern" in text
     assert "LINKS=open has no place" in refusal(Options(scenario="hotspot", links="open"))
+    assert "finds its own pace" in refusal(Options(scenario="failover", traffic=("--duration", "7")))
 
 
 def test_without_root_the_message_says_how(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,6 +64,14 @@ class Arguments(Types):
             if param.name in seen:
                 self.errors.error(param.loc, f"parameter '{param.name}' is declared twice")
             seen.add(param.name)
+            if (
+                param.direction
+                and isinstance(param.type, ast.BaseType)
+                and param.type.kind == "int"
+                and param.type.width is None
+            ):
+                hint = "int is for values known at compile time: leave the direction out, or give it a width"
+                self.errors.error(param.loc, f"parameter '{param.name}' of type int has a direction", hint)
             if not param.direction:
                 directionless = param.name
             elif directionless is not None:

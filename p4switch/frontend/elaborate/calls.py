@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from p4switch import ir
 from p4switch.frontend import ast
 from p4switch.frontend import types as ty
@@ -166,7 +168,11 @@ class Calls(Externs):
                 f"{callee.what} called from a {self.frame.kind}",
                 "actions are called from controls and actions",
             )
+        mark = len(self.out)
         passed = self.evaluate(self.match(callee.what, callee.decl.params, node.args, node.loc))
+        if applied_tables(tuple(self.out[mark:])):
+            hint = "apply it in a statement of its own, and keep its result in a variable"
+            self.fail(node.loc, f"a table is applied in an argument of {callee.what}", hint)
         self.mention_action(callee)
         return self.inline(callee.decl, passed, callee.scope, node.loc, "action", by_reference=False)
 
@@ -241,6 +247,16 @@ class Calls(Externs):
 
     # ------------------------------------------------------------------------------------------------------- tables
 
+    def exit_copies(self) -> list[ir.Stmt]:
+        """Make the copies that an exit has to write back: those of all open calls, innermost first."""
+        copies: list[ir.Stmt] = []
+        frame: Frame | None = self.frame
+        while frame is not None:
+            if frame.copy_out is not None:
+                copies += frame.copy_out()
+            frame = frame.parent
+        return copies
+
     def apply_table(self, table: TableVal, node: ast.CallExpr) -> Operand:
         self.match(f"{table.decl.name}.apply()", (), node.args, node.loc)
         frame: Frame | None = self.frame
@@ -250,8 +266,33 @@ class Calls(Externs):
                 self.fail(node.loc, f"table '{table.decl.name}' applied inside {frame.kind} '{frame.name}'", hint)
             frame = frame.parent
         self.out.extend(table.key_statements)
-        self.emit(ir.ApplyTable(node.loc, table.ir_name))
+        on_exit = tuple(self.exit_copies()) if table.exits_elsewhere else ()
+        self.emit(ir.ApplyTable(node.loc, table.ir_name, on_exit=on_exit))
         return ApplyResult(table, len(self.out) - 1, self.out)
+
+
+def walk(body: tuple[ir.Stmt, ...]) -> Iterator[ir.Stmt]:
+    """Give statements and those inside them."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, ir.If):
+            yield from walk(statement.then)
+            yield from walk(statement.otherwise)
+        elif isinstance(statement, ir.Switch):
+            for case in statement.cases:
+                yield from walk(case.body)
+        elif isinstance(statement, ir.Scope | ir.Loop):
+            yield from walk(statement.body)
+
+
+def applied_tables(body: tuple[ir.Stmt, ...]) -> set[str]:
+    """Give the tables that statements apply."""
+    return {s.table for s in walk(body) if isinstance(s, ir.ApplyTable)}
+
+
+def exits(body: tuple[ir.Stmt, ...]) -> bool:
+    """Whether statements may exit."""
+    return any(isinstance(s, ir.Exit) for s in walk(body))
 
 
 def scalar_arguments(passed: list[Passed], scope: Scope) -> tuple[tuple[str, ir.Expr], ...]:

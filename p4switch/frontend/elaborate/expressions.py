@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from p4switch import ir
 from p4switch.frontend import ast
@@ -280,7 +281,7 @@ class Expressions(Operators):
                 hit_var = self.local(f"{base.table.ir_name}_hit", ty.BOOL).expr
                 assert isinstance(hit_var, ir.Var)
                 hit = hit_var
-                base.out[base.statement] = ir.ApplyTable(applied.loc, applied.table, hit, applied.action)
+                base.out[base.statement] = replace(applied, hit=hit)
             return Value(ty.BOOL, hit if name == "hit" else ir.Unary(ty.BOOL.ir, "!", hit))
         if name == "action_run":
             action = applied.action
@@ -288,7 +289,7 @@ class Expressions(Operators):
                 action_var = self.local(f"{base.table.ir_name}_action", ty.bits(32)).expr
                 assert isinstance(action_var, ir.Var)
                 action = action_var
-                base.out[base.statement] = ir.ApplyTable(applied.loc, applied.table, applied.hit, action)
+                base.out[base.statement] = replace(applied, action=action)
             assert base.table.run_type is not None
             return Value(base.table.run_type, action)
         choices = ("hit", "miss", "action_run")

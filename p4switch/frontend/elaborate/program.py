@@ -10,6 +10,7 @@ from typing import Any
 from p4switch import ir
 from p4switch.frontend import ast
 from p4switch.frontend import types as ty
+from p4switch.frontend.elaborate.calls import applied_tables
 from p4switch.frontend.elaborate.notes import field_ids, notes
 from p4switch.frontend.elaborate.objects import (
     GLOBAL,
@@ -79,7 +80,7 @@ class Elaborator(Parsers):
             self.elaborate_main()
         self.check_unused(program)
         if self.main is None and self.control_plane_only and "main" not in self.globals.names:
-            return None if self.errors.diagnostics else library(source, files, tuple(self.error_members))
+            return None if self.errors.diagnostics else library(source, files, self.errors_by_index())
         if self.main is None:
             with self.collecting():
                 self.missing_main(program)
@@ -417,7 +418,7 @@ class Elaborator(Parsers):
             headers=headers.lowered,
             meta=meta.lowered,
             standard_metadata=lowered,
-            errors=tuple(self.error_members),
+            errors=self.errors_by_index(),
             parser=self.blocks["parser"],  # type: ignore[arg-type]
             verify=self.blocks["verify"],  # type: ignore[arg-type]
             ingress=self.blocks["ingress"],  # type: ignore[arg-type]
@@ -467,7 +468,7 @@ class Elaborator(Parsers):
         applied: set[str] = set()
         for block in self.blocks.values():
             if isinstance(block, ir.ControlBlock):
-                applied_tables(block.body, applied)
+                applied |= applied_tables(block.body)
         before = list(self.objects.named)
         kept: list[Named] = []
         used: set[str] = set()
@@ -604,21 +605,6 @@ def library(source: str, files: tuple[str, ...], errors: tuple[str, ...]) -> ir.
 
 def names_type(decl: ast.Decl) -> bool:
     return not isinstance(decl, ast.ConstDecl | ast.FunctionDecl | ast.ActionDecl | ast.Instantiation)
-
-
-def applied_tables(body: tuple[ir.Stmt, ...], found: set[str]) -> None:
-    """Collect the tables that statements apply."""
-    for statement in body:
-        if isinstance(statement, ir.ApplyTable):
-            found.add(statement.table)
-        elif isinstance(statement, ir.If):
-            applied_tables(statement.then, found)
-            applied_tables(statement.otherwise, found)
-        elif isinstance(statement, ir.Switch):
-            for case in statement.cases:
-                applied_tables(case.body, found)
-        elif isinstance(statement, ir.Scope | ir.Loop):
-            applied_tables(statement.body, found)
 
 
 def action_infos(actions: tuple[ir.Action | ir.ActionInfo, ...]) -> tuple[ir.ActionInfo, ...]:

@@ -203,9 +203,8 @@ class Statements(Calls):
         while frame is not None:
             if frame.kind == "function":
                 self.fail(node.loc, "exit inside of a function", "functions can only return")
-            if frame.copy_out is not None:
-                self.out.extend(frame.copy_out())
             frame = frame.parent
+        self.out.extend(self.exit_copies())
         self.emit(ir.Exit(node.loc))
 
     # --------------------------------------------------------------------------------------------------- switch

@@ -9,6 +9,7 @@ from p4switch.frontend import ast
 from p4switch.frontend import types as ty
 from p4switch.frontend.elaborate.arguments import Passed
 from p4switch.frontend.elaborate.base import numeric
+from p4switch.frontend.elaborate.calls import exits
 from p4switch.frontend.elaborate.key_names import KeyNames
 from p4switch.frontend.elaborate.notes import field_ids, notes
 from p4switch.frontend.elaborate.objects import NOT_IDENTIFIED, annotation, control_plane_name, text_of
@@ -42,6 +43,7 @@ class Tables(KeyNames):
         super().__init__(*args)
         self._actions: dict[tuple[int, int], str] = {}
         self._called: set[tuple[int, int]] = set()
+        self.exiting: set[str] = set()  # IR names of actions that may exit
         self.type_info = TypeInfo()
         self.top_level: set[str] = set()  # IR names of actions that are declared outside of controls
 
@@ -58,6 +60,8 @@ class Tables(KeyNames):
         self._actions[key] = ir_name
         mark = len(self.type_info.log)
         value = self.action_body(action, bound, ir_name)
+        if exits(value.body):
+            self.exiting.add(ir_name)
         position = action.position
         if action.prefix is None:
             self.top_level.add(ir_name)
@@ -86,7 +90,8 @@ class Tables(KeyNames):
         saved_block, saved_frame = self.block, self.frame
         block = Block(saved_block.kind)
         self.block = block
-        # An exit in the action ends the controls around the table, too: their copies are written back before it.
+        # An exit in the action ends the controls around the table, too: their copies are written back before it; where they
+        # depend on the place of application, there (ApplyTable.on_exit).
         parent = None if self.shared else saved_frame
         frame = self.frame = Frame("action", decl.name, parent, label=self.names.unique(f"{ir_name}_end"))
         scope = Scope(action.scope)
@@ -162,7 +167,9 @@ class Tables(KeyNames):
             self.errors.error(node.loc, f"table '{node.name}' has no actions", "add actions = { ... }")
         for ref in node.actions:
             with self.collecting():
-                action, bound = self.action_ref(ref)
+                with self.capture() as statements:
+                    action, bound = self.action_ref(ref)
+                table.key_statements.extend(statements)  # as p4c has it: before the lookup, also of what is not chosen
                 if ref.name in refs:
                     self.fail(ref.loc, f"action '{ref.name}' is listed twice in table '{node.name}'")
                 refs[ref.name] = action
@@ -176,6 +183,7 @@ class Tables(KeyNames):
                         notes(ref.annotations),
                     )
                 )
+        table.exits_elsewhere = self.shared and any(a.action in self.exiting for a in actions)
         properties = self.properties(node)
         default, default_args, const_default = self.default_action(node, properties, refs, table, actions)
         table.run_type = ty.ActionRun(node.name, table.action_names)

@@ -22,6 +22,9 @@ _SIMPLE = {
 MAX_STACK = 4096
 
 
+NO_ERROR = "NoError"  # what parser_error is while nothing has gone wrong
+
+
 class Types(Expressions):
     """Resolves what is written as a type to a `types.Type`, and declares the types of a program."""
 
@@ -238,5 +241,12 @@ class Types(Expressions):
         for member in decl.members:
             if member.name in self.error_members:
                 self.errors.error(member.loc, f"error '{member.name}' is declared twice")
+            elif member.name == NO_ERROR:
+                self.error_members[NO_ERROR] = 0
             else:
-                self.error_members[member.name] = len(self.error_members)
+                self.error_members[member.name] = len(self.error_members) + (NO_ERROR not in self.error_members)
+
+    def errors_by_index(self) -> tuple[str, ...]:
+        """Give the errors in the order of their indices: NoError is 0, wherever core.p4 is included."""
+        others = sorted((index, name) for name, index in self.error_members.items() if name != NO_ERROR)
+        return (NO_ERROR, *(name for _, name in others))

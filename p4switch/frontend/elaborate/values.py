@@ -175,7 +175,8 @@ class ActionVal(Operand):
 
 @dataclass(slots=True)
 class TableVal(Operand):
-    """A table of a control instance. actions: source name of each of its actions, in order."""
+    """A table of a control instance. action_names: source names of its actions, in order. exits_elsewhere: an action
+    exits, and what it has to write back before it depends on where the table is applied."""
 
     decl: ast.TableDecl
     ir_name: str
@@ -183,6 +184,7 @@ class TableVal(Operand):
     action_names: list[str] = field(default_factory=list)
     run_type: ty.ActionRun | None = None
     key_statements: list[ir.Stmt] = field(default_factory=list)
+    exits_elsewhere: bool = False
 
     @property
     def what(self) -> str:

@@ -474,6 +474,9 @@ class DeclarationParser(StatementParser):
                 has_actions = True
                 actions = self.action_list()
             elif kind == "entries":
+                if not has_key:
+                    hint = "put key = { ... } in front of them"
+                    raise Failure(property_loc, f"entries of table '{name}' stand before its key", hint)
                 entries_const = is_const
                 entries = self.entry_list()
             else:

@@ -1,0 +1,384 @@
+"""The scenario `failover`: cables are cut and restored at random under load; how long until all sources have moved?
+
+For each cut the times are those of four witnesses: the system call that takes the carrier away (`cables`), the kernel's
+stamp of each EVENT frame that reaches a GPU (`witness`), each GPU's own log of what it moved and when, and how long its
+accesses took. Beside it the same fabric with GPUs that ignore events and only know time-outs, as RoCE NICs have them.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from codec.constants import EventType
+from codec.fabric import Fabric
+from codec.profile import LinkProfile
+from topologies.cables import Cable, all_cables
+from topologies.comparison import percentile
+from topologies.errors import LaunchError
+from topologies.nodes import last_lines
+from topologies.ranks import Phase, RankResult
+from topologies.session import FabricSession, LinkSetting
+from topologies.summary import PhaseResult
+from topologies.witness import Seen, Witness
+
+CUTS: Final = 200
+CUTS_MOST: Final = 100_000
+DOWN_S: Final = (0.10, 0.25)
+UP_S: Final = (0.15, 0.30)
+"""How long a cable stays cut, and whole, at random between these."""
+BLIND_CUTS: Final = 20
+BLIND_DOWN_S: Final = (0.9, 1.1)
+"""Without notification: longer than all tries of one path take."""
+TIMEOUT_S: Final = 0.067
+"""RoCE NICs' usual time-out (4.096 us * 2^14), and how often they try the same path."""
+TRIES: Final = 7
+LOAD: Final = 0.7
+"""Share of the greatest rate at which the traffic goes on while cables are cut."""
+CALIBRATION_S: Final = 3.0
+SILENCE_MS: Final = 1000
+"""A machine with more to do than it has time for is no dead link; a cut cable shows by its carrier."""
+RTO_S: Final = 0.5
+"""With notification: what is lost otherwise is sent again after so long at the earliest."""
+SETTING: Final = LinkSetting(LinkProfile(silence_ms=SILENCE_MS))
+_UNPACED: Final = 100_000
+_LEAD_S: Final = 1.0
+"""From when all ranks are under way to the first cut."""
+_SPARE: Final = 1.3
+_REQUEST_TIMEOUT_S: Final = 10
+EVENT_US_P50: Final = 1000
+MOVED_US_P99: Final = 5000
+SLOW_US: Final = 1000
+"""Accesses that took less are not kept (`endpoint.traffic.endure`)."""
+LEAST_CUTS_FOR_TIMES: Final = 50
+_STAT: Final = Path("/proc/stat")
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One cut, in nanoseconds of CLOCK_REALTIME: the carrier was lost between the first two, the cable whole again from
+    `restored_ns` on."""
+
+    gpu: int
+    plane: int
+    before_ns: int
+    after_ns: int
+    restored_ns: int
+
+
+@dataclass
+class Times:
+    """What became of one cut, in microseconds from the loss of the carrier.
+
+    `event_us`: the first EVENT frame reached a GPU; `notified_us`: the last GPU has got one; `moved_us`: the last GPU
+    has sent anew what was under way on that path; None where that was not seen. `unfinished`: requests and blocks
+    that were moved. `stall_us`: the longest that an access to or from the cut-off GPU took; 0: below `SLOW_US`.
+    """
+
+    event_us: float | None = None
+    notified_us: float | None = None
+    moved_us: float | None = None
+    unfinished: int = 0
+    stall_us: float = 0.0
+
+
+@dataclass
+class FailoverResult:
+    """What a failover run found; `phases` are what ran."""
+
+    figures: dict[str, Any] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+    phases: list[PhaseResult] = field(default_factory=list)
+
+
+# ---------------------------------------------------------------------------------------------------------- the cutting
+
+
+class Cutter:
+    """Cuts and restores one cable after another in a thread, as soon as all links are up; `cuts` is what it has done.
+
+    One at a time: with the last plane of a GPU gone nothing could be moved.
+    """
+
+    def __init__(
+        self,
+        session: FabricSession,
+        cables: Sequence[Cable],
+        count: int,
+        down_s: tuple[float, float],
+        rng: random.Random,
+    ) -> None:
+        self.cuts: list[Cut] = []
+        self._session = session
+        self._stop = threading.Event()
+        self._plan = [(rng.choice(cables), rng.uniform(*down_s), rng.uniform(*UP_S)) for _ in range(count)]
+        self._thread = threading.Thread(target=self._run, name="cutter", daemon=True)
+
+    @property
+    def seconds(self) -> float:
+        """How long all cuts take, without delays."""
+        return sum(down + up for _, down, up in self._plan)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _value: BaseException | None, _tb: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._all_ready():
+            if self._stop.wait(0.1):
+                return
+        if self._stop.wait(_LEAD_S):
+            return
+        for cable, down, up in self._plan:
+            cut = cable.cut()
+            self._stop.wait(down)
+            restored = cable.restore()
+            self.cuts.append(Cut(cable.gpu, cable.plane, cut.before_ns, cut.after_ns, restored.before_ns))
+            if self._stop.wait(up):
+                return
+
+    def _all_ready(self) -> bool:
+        try:
+            ports = [port for ports in self._session.credits().values() for port in ports.values()]
+        except Exception:  # a switch is not to be read yet
+            return False
+        return bool(ports) and all(port.state.name == "READY" for port in ports)
+
+
+# ------------------------------------------------------------------------------------------------------------- the run
+
+
+def check(fabric: Fabric) -> None:
+    """Raise LaunchError when the topology leaves nothing to move to."""
+    gpus, planes = len(fabric.gpus), min(len({port.plane for port in gpu.ports}) for gpu in fabric.gpus)
+    if planes < 2 or gpus < 3 or len(fabric.tenants) > 1:
+        raise LaunchError(
+            f"SCENARIO=failover needs 3 GPUs or more of one tenant, on 2 planes or more; here are {gpus} on {planes}.",
+            "Choose TOPO=planes,8,2, for example.",
+        )
+
+
+def given(traffic: Sequence[str]) -> tuple[int, int]:
+    """Return the number of cuts and the seed that were asked for. Raises LaunchError for what is no such number."""
+    values = {"--count": CUTS, "--seed": 1}
+    for name, text in zip(traffic[::2], traffic[1::2], strict=True):
+        if name in values and not (text.isdecimal() and 0 < int(text) <= CUTS_MOST):
+            raise LaunchError(f"{name} {text}: not a whole number from 1 to {CUTS_MOST:,}.")
+        values[name] = int(text)
+    return values["--count"], values["--seed"]
+
+
+def run(session: FabricSession, cuts: int, seed: int) -> FailoverResult:
+    """Run both sides, with notification first, and judge."""
+    result = FailoverResult()
+    rng = random.Random(seed)
+    with session.progress.step("load") as step:
+        most = _calibrate(session, result)
+        rate = LOAD * most
+        step.done(f"{most:,.0f} accesses/s per GPU at most; {rate:,.0f}/s from here on")
+    with session.progress.step("cuts") as step:
+        options: tuple[str, ...] = ("--rto", str(RTO_S))
+        notified = _side(session, "failover", cuts, DOWN_S, rng, rate, options, result)
+        step.done(f"{len(notified.cuts)} with notification: all moved after {_shown(notified, 'moved_us')}")
+    with session.progress.step("cuts") as step:
+        options = ("--no-events", "--rto", str(TIMEOUT_S), "--max-rto", str(TIMEOUT_S), "--tries", str(TRIES))
+        blind = _side(session, "time-outs", min(cuts, BLIND_CUTS), BLIND_DOWN_S, rng, rate, options, result)
+        step.done(f"{len(blind.cuts)} with time-outs alone: stalled for {_shown(blind, 'stall_us')}")
+    result.figures = figures_of(notified, blind)
+    result.failures = judge(result.figures, cuts)
+    return result
+
+
+@dataclass
+class Side:
+    """The cuts of one side, their times, what became of bytes, and how busy the machine was."""
+
+    cuts: list[Cut]
+    times: list[Times]
+    bytes_lost: int
+    bytes_doubled: int
+    processor_share: float
+
+    def of(self, name: str) -> list[float]:
+        """Return one of the times of each cut that has it, ascending."""
+        return sorted(value for one in self.times if (value := getattr(one, name)) is not None)
+
+
+def _calibrate(session: FabricSession, result: FailoverResult) -> float:
+    """Return how many accesses per second each GPU gets done without a pause."""
+    ranks = _run_phase(session, _phase("failover-load", CALIBRATION_S, _UNPACED, ()), result)
+    rates = [float(rank.report.get("transactions", 0)) / CALIBRATION_S for rank in ranks]
+    failed = next((rank for rank in ranks if rank.status or not rank.report.get("transactions")), None)
+    if failed is not None:
+        raise LaunchError(
+            f"no traffic flowed, and no cable is cut yet: {failed.gpu} ended with status {failed.status}. It says:",
+            f"The whole log: {failed.log}",
+            last_lines(failed.log),
+        )
+    return sum(rates) / len(rates)
+
+
+def _side(
+    session: FabricSession, name: str, cuts: int, down_s: tuple[float, float], rng: random.Random, rate: float,
+    options: Sequence[str], result: FailoverResult,
+) -> Side:  # fmt: skip
+    assert session.ranks is not None
+    hosts = session.ranks.hosts
+    places = [
+        (gpu.id, port.plane, hosts[gpu.name].pid, port.iface) for gpu in session.fabric.gpus for port in gpu.ports
+    ]
+    with (
+        all_cables(iter(places)) as cables,
+        Witness((gpu, pid, iface) for gpu, _, pid, iface in places) as witness,
+        Cutter(session, cables, cuts, down_s, rng) as cutter,
+    ):
+        busy = _processor_times()
+        phase = _phase(name, _LEAD_S + 1 + _SPARE * cutter.seconds, rate, options)
+        ranks = _run_phase(session, phase, result)
+        share = _busy_share(busy, _processor_times())
+    reports = {session.fabric.gpu(rank.gpu).id: rank.report.get("failover", {}) for rank in ranks}
+    times = [times_of(cut, witness.seen, reports) for cut in cutter.cuts]
+    return Side(
+        cutter.cuts, times, sum(int(report.get("bytes_lost", 0)) for report in reports.values()),
+        sum(int(report.get("bytes_doubled", 0)) for report in reports.values()), share,
+    )  # fmt: skip
+
+
+def _phase(name: str, duration_s: float, rate: float, options: Sequence[str]) -> Phase:
+    words = ("-m", "endpoint", "endure", "--duration", f"{duration_s:.1f}", "--rate", f"{rate:.1f}")
+    return Phase(name, (*words, "--timeout", str(_REQUEST_TIMEOUT_S), *options))
+
+
+def _run_phase(session: FabricSession, phase: Phase, result: FailoverResult) -> list[RankResult]:
+    started = time.monotonic()
+    ranks = session.run(phase)
+    result.phases.append(PhaseResult(phase, time.monotonic() - started, ranks))
+    return ranks
+
+
+def _processor_times() -> tuple[int, int]:
+    """Return the machine's processor time so far: all, and idle."""
+    values = [int(word) for word in _STAT.read_text().split("\n", 1)[0].split()[1:]]
+    return sum(values), values[3] + values[4]
+
+
+def _busy_share(before: tuple[int, int], after: tuple[int, int]) -> float:
+    total, idle = after[0] - before[0], after[1] - before[1]
+    return 1 - idle / total if total else 0.0
+
+
+# ----------------------------------------------------------------------------------------------------------- the times
+
+
+def times_of(cut: Cut, seen: Iterable[Seen], reports: Mapping[int, Mapping[str, Any]]) -> Times:
+    """Return what became of a cut.
+
+    `seen` are EVENT frames, `reports` what each GPU reports: under `events` its log, under `slow` its slow accesses.
+    """
+    times = Times()
+    first: dict[int, int] = {}
+    for one in seen:
+        told = one.type is EventType.LINK_DOWN and (one.subject, one.plane) == (cut.gpu, cut.plane)
+        if told and cut.before_ns <= one.at_ns < cut.restored_ns:
+            first[one.gpu] = min(one.at_ns, first.get(one.gpu, one.at_ns))
+    others = set(reports) - {cut.gpu}
+    if first:
+        times.event_us = (min(first.values()) - cut.before_ns) / 1000
+    if others and others <= first.keys():
+        times.notified_us = (max(first[gpu] for gpu in others) - cut.before_ns) / 1000
+    moved: dict[int, int] = {}
+    for gpu, report in reports.items():
+        for record in _closed(cut, gpu, report.get("events", ())):
+            at = int(record["arrived_real_ns"]) + int(record["moved_ns"]) - int(record["arrived_ns"])
+            moved[gpu] = min(at, moved.get(gpu, at))
+            times.unfinished += int(record["moved"])
+        for dst, began, ended in report.get("slow", ()):
+            if cut.gpu in (gpu, dst) and began < cut.restored_ns and ended > cut.before_ns:
+                times.stall_us = max(times.stall_us, (ended - began) / 1000)
+    if reports and set(reports) <= moved.keys():
+        times.moved_us = (max(moved.values()) - cut.before_ns) / 1000
+    return times
+
+
+def _closed(cut: Cut, gpu: int, records: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield the first record of a GPU's log by which it learnt of a cut: of a switch, or of its own link."""
+    own = gpu == cut.gpu
+    for record in records:
+        about = record["what"] == "own link down" if own else (
+            record["what"] == EventType.LINK_DOWN.name and record["subject"] == cut.gpu
+        )  # fmt: skip
+        if about and record["plane"] == cut.plane and cut.before_ns <= record["arrived_real_ns"] < cut.restored_ns:
+            yield record
+            return
+
+
+def figures_of(notified: Side, blind: Side) -> dict[str, Any]:
+    """Return the figures of summary.json."""
+    figures: dict[str, Any] = {"cuts": len(notified.cuts), "cuts_without_events": len(blind.cuts)}
+    for name in ("event_us", "notified_us", "moved_us", "stall_us"):
+        values = notified.of(name)
+        figures |= {f"{name}_{key}": value for key, value in _percentiles(values).items()}
+    figures["cuts_unnoticed"] = sum(one.event_us is None for one in notified.times)
+    figures["cuts_not_moved"] = sum(one.moved_us is None for one in notified.times)
+    figures["carrier_us_p50"] = _percentiles([(c.after_ns - c.before_ns) / 1000 for c in notified.cuts])["p50"]
+    figures["moved"] = sum(one.unfinished for one in notified.times)
+    figures["processor_share"] = round(notified.processor_share, 3)
+    figures["bytes_lost"] = notified.bytes_lost + blind.bytes_lost
+    figures["bytes_doubled"] = notified.bytes_doubled + blind.bytes_doubled
+    figures |= {f"timeouts_stall_us_{key}": value for key, value in _percentiles(blind.of("stall_us")).items()}
+    ours, theirs = figures["stall_us_p50"], figures["timeouts_stall_us_p50"]
+    figures["speedup_over_timeouts"] = round(theirs / max(ours, SLOW_US), 1) if theirs else None
+    return figures
+
+
+def _percentiles(values: Sequence[float]) -> dict[str, float | None]:
+    if not values:
+        return {"p50": None, "p99": None, "max": None}
+    counts = {round(value): 0 for value in values}
+    for value in values:
+        counts[round(value)] += 1
+    return {"p50": percentile(counts, 50), "p99": percentile(counts, 99), "max": round(max(values), 1)}
+
+
+def judge(figures: Mapping[str, Any], cuts: int) -> list[str]:
+    """Return what a run falls short of, a line each."""
+    short = []
+    if figures["cuts"] < cuts:
+        short.append(f"only {figures['cuts']} of {cuts} cuts came about before the traffic ended")
+    for name in ("bytes_lost", "bytes_doubled"):
+        if figures[name]:
+            short.append(f"{name} is {figures[name]:,}; it must be 0")
+    if figures["cuts_unnoticed"]:
+        short.append(f"no EVENT frame was seen after {figures['cuts_unnoticed']} cuts")
+    if figures["cuts_not_moved"]:
+        short.append(f"not every GPU had moved before the cable was whole again after {figures['cuts_not_moved']} cuts")
+    if figures["cuts"] >= LEAST_CUTS_FOR_TIMES:
+        if figures["event_us_p50"] is not None and figures["event_us_p50"] > EVENT_US_P50:
+            short.append(
+                f"the EVENT frame comes {figures['event_us_p50']:,.0f} us after the cut at the median, above 1,000"
+            )
+        if figures["moved_us_p99"] is not None and figures["moved_us_p99"] > MOVED_US_P99:
+            short.append(f"p99 until all sources have moved is {figures['moved_us_p99']:,.0f} us, above 5,000")
+    return short
+
+
+def _shown(side: Side, name: str) -> str:
+    value = _percentiles(side.of(name))["p50"]
+    return "? us" if value is None else f"{value:,.0f} us at the median"
+
+
+def to_json(side: Side) -> list[dict[str, Any]]:
+    """Return the cuts of a side with their times, for a file beside the summary."""
+    return [{**asdict(cut), **asdict(times)} for cut, times in zip(side.cuts, side.times, strict=True)]
