@@ -24,6 +24,7 @@ from endpoint.errors import (
     Unreachable,
 )
 from endpoint.gpu import Gpu, Semantics
+from endpoint.impairments import Impairment
 from endpoint.memory import Region
 from endpoint.options import EndpointOptions
 from endpoint.tma.notifications import Notification
@@ -47,6 +48,7 @@ __all__ = [
     "FenceTimeout",
     "Gpu",
     "Group",
+    "Impairment",
     "LsuTimeout",
     "Misaligned",
     "Notification",

@@ -24,6 +24,7 @@ from codec.frames import Buffer, FrameError, Lsu, Tma, parse_lsu, parse_tma
 from endpoint.carrier import Carriers
 from endpoint.errors import ClosedError
 from endpoint.failover import Failover
+from endpoint.impairments import ImpairedPort
 from endpoint.initiator import Initiator
 from endpoint.link import LinkLayer
 from endpoint.memory import Region
@@ -95,6 +96,7 @@ class Engine:
         self._last_request = 0.0
         self._polled: dict[int, tuple[int, Port, LinkLayer]] = {}
         """Plane, port and link of each descriptor."""
+        self._impaired: dict[int, ImpairedPort] = {}
         self._wake: int
         self._epoll: select.epoll
         self._thread = threading.Thread(target=self._run, name=f"gpu-{gpu_id}", daemon=True)
@@ -110,6 +112,8 @@ class Engine:
         for plane, port in self._ports.items():
             self._epoll.register(port.fileno(), select.EPOLLIN)
             self._polled[port.fileno()] = plane, port, self._links[plane]
+            if isinstance(port, ImpairedPort):
+                self._impaired[port.fileno()] = port
         self._thread.start()
 
     def transmit(self, plane: int, packet: bytes) -> None:
@@ -222,6 +226,8 @@ class Engine:
             timeout = _TICK_S
             while not self._stopping:
                 events = self._epoll.poll(timeout)
+                if self._impaired:
+                    events += [(fd, select.EPOLLIN) for fd, port in self._impaired.items() if port.has_arrivals]
                 again = False
                 for descriptor, event in events:
                     if descriptor == self._carriers.fileno():
@@ -284,6 +290,9 @@ class Engine:
             if look:
                 link.carrier(self._carriers.is_up(port.iface))
             due = min(due, link.poll(now) or math.inf)
+            self._watch(port)
+        for port in self._impaired.values():
+            due = min(due, port.poll(now))
             self._watch(port)
         shares = [link.requests_per_destination for link in self._links.values() if link.is_up]
         limited = [share for share in shares if share is not None]

@@ -38,6 +38,7 @@ from endpoint.environment import place_from_environment
 from endpoint.errors import ConfigurationError
 from endpoint.event_log import EventRecord
 from endpoint.failover import Failover
+from endpoint.impairments import ImpairedPort, Impairment, check_planes
 from endpoint.initiator import Initiator
 from endpoint.link import LinkLayer, OpenLink
 from endpoint.managed_link import ManagedLink
@@ -96,6 +97,7 @@ class Gpu:
             raise ConfigurationError(f"incarnation {incarnation} is out of range, 0 to {MAX_INCARNATION}")
         if not ports:
             raise ConfigurationError(f"GPU {gpu_id} needs at least one port")
+        check_planes(options.impairments or (), ports)
         self.id = gpu_id
         self.incarnation = incarnation
         self.options = options
@@ -109,7 +111,7 @@ class Gpu:
         with contextlib.ExitStack() as undo:
             self._ports: dict[int, Port] = {}
             for plane, iface in sorted(ports.items()):
-                self._ports[plane] = Port(iface, options.receive_buffer, self._port_counters[plane])
+                self._ports[plane] = self._open_port(plane, iface)
                 undo.callback(self._ports[plane].close)
             self._links: dict[int, LinkLayer] = {
                 plane: ManagedLink(port, self._port_counters[plane], managed[plane])
@@ -488,6 +490,19 @@ class Gpu:
                     port.count_lost()
             return {plane: dict(sorted(counters.items())) for plane, counters in self._port_counters.items()}
 
+    def impair(self, *impairments: Impairment) -> None:
+        """Let these go wrong from now on, on the wire, and nothing else; needs `EndpointOptions.impairments`.
+
+        Raises ConfigurationError where the option is None, which is the default, or a plane is none of this GPU's.
+        """
+        if self.options.impairments is None:
+            raise ConfigurationError("impairments are off: make the GPU with EndpointOptions(impairments=())")
+        check_planes(impairments, self._ports)
+        with self._engine.callers, self._engine.lock:
+            for port in self._ports.values():
+                if isinstance(port, ImpairedPort):
+                    port.impair(impairments)
+
     def event_log(self) -> list[EventRecord]:
         """Return what became of the ways to others and when, oldest first: the newest 4,096 changes."""
         with self._engine.callers, self._engine.lock:
@@ -514,6 +529,14 @@ class Gpu:
 
     def __repr__(self) -> str:
         return f"Gpu(id={self.id}, planes={sorted(self._ports)}, incarnation={self.incarnation})"
+
+    def _open_port(self, plane: int, iface: str) -> Port:
+        options, counters = self.options, self._port_counters[plane]
+        if options.impairments is None:
+            return Port(iface, options.receive_buffer, counters)
+        return ImpairedPort(
+            iface, options.receive_buffer, counters, plane, options.impairments, options.impairment_seed << 12 | self.id
+        )
 
     def _issue(
         self,

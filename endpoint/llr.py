@@ -14,6 +14,11 @@ from typing import Final, NamedTuple
 from codec.layouts import LINK
 from endpoint.cyclic import after, distance, steps
 
+_PAUSE_S: Final = 0.001
+_PAUSES_PER_TIMER: Final = 5
+"""A peer that asks again for what a replay has just sent is answered after `_PAUSE_S`, or this part of the replay timer
+where that is shorter: it may have asked before it came. Else each of a burst of NACKs would cost a replay, whose
+duplicates may cost the next ones."""
 ACK_FRAMES: Final = 16
 """An acknowledgement leaves after so many accepted frames at the latest."""
 
@@ -74,14 +79,15 @@ class LlrSender:
     `frames_max` and `bytes_max` (link headers included) bound what is kept. When the peer asks for it, or nothing
     was acknowledged for `replay_timer_s` seconds, everything that is kept goes out again in order, and nothing new
     before; after `replay_count_max` such replays in a row without any acknowledgement the sender gives up (FLUSH) and
-    forgets what it kept. `first` is the first sequence. `counters` gains `llr_tx_ok` (numbered frames sent, each time),
-    `llr_tx_replay` (replays begun), `llr_flushes`, `llr_tx_discard` (frames given up) and
-    `llr_rx_ack_nack_seq_error` (acknowledgements of what was never sent).
+    forgets what it kept. `first` is the first sequence. `counters` gains `llr_tx_ok` (numbered frames sent for the
+    first time), `llr_tx_replayed` (sent again), `llr_tx_replay` (replays begun), `llr_replay_timeouts` (of which by the
+    timer), `llr_flushes`, `llr_tx_discard` (frames given up) and `llr_rx_ack_nack_seq_error` (acknowledgements of what
+    was never sent).
     """
 
     __slots__ = (
         "_again", "_bytes_max", "_counters", "_frames_max", "_kept", "_replay_count_max", "_replay_timer_s",
-        "acknowledged", "bytes", "deadline", "fruitless", "next", "state",
+        "_replayed_at", "acknowledged", "bytes", "deadline", "fruitless", "next", "state",
     )  # fmt: skip
 
     def __init__(
@@ -102,6 +108,8 @@ class LlrSender:
         self._kept: deque[Kept] = deque()
         self._again = 0
         """How many of the kept frames the replay under way has sent."""
+        self._replayed_at = -math.inf
+        """When the last replay began."""
         self.state = TransmitState.ADVANCE
         self.next = first
         """Sequence of the next new frame."""
@@ -162,8 +170,16 @@ class LlrSender:
             self._end_replay(now)
         return count
 
-    def replay(self) -> None:
-        """Send everything again that is kept: the peer has asked for it. Gives up instead if that is of no use."""
+    def asked(self, now: float) -> None:
+        """Take note that the peer asks for what is not acknowledged: begin a replay, now or soon."""
+        soonest = self._replayed_at + min(_PAUSE_S, self._replay_timer_s / _PAUSES_PER_TIMER)
+        if not self.fruitless or now >= soonest:
+            self.replay(now)
+        elif self.state is TransmitState.ADVANCE:
+            self.deadline = min(self.deadline, soonest)
+
+    def replay(self, now: float) -> None:
+        """Send everything again that is kept. Gives up instead if that is of no use."""
         if not self._kept:
             return
         if self.fruitless >= self._replay_count_max:
@@ -173,12 +189,14 @@ class LlrSender:
         self._counters["llr_tx_replay"] += 1
         self.state = TransmitState.REPLAY
         self.deadline = math.inf
+        self._replayed_at = now
         self._again = 0
 
     def expire(self, now: float) -> None:
         """Begin a replay if the timer has run out."""
         if now >= self.deadline:
-            self.replay()
+            self._counters["llr_replay_timeouts"] += 1
+            self.replay(now)
 
     def take_again(self, now: float) -> tuple[int, Kept] | None:
         """Return the next frame of the replay with its sequence, to be sent now; None when there is none."""
@@ -187,7 +205,7 @@ class LlrSender:
         kept = self._kept[self._again]
         self._again += 1
         sequence = after(self.acknowledged, self._again)
-        self._counters["llr_tx_ok"] += 1
+        self._counters["llr_tx_replayed"] += 1
         self._end_replay(now)
         return sequence, kept
 
@@ -214,11 +232,12 @@ class LlrReceiver:
     not heard of it. A missing frame is asked for once, then every `nack_repeat_s` seconds; sooner only where a
     duplicate or the start of a replay has shown that the sender is at it, and yet the expected frame is missing.
     `counters` gains `llr_rx_ok`, `llr_rx_poisoned`, `llr_rx_bad`, `llr_rx_missing_seq` (gaps), `llr_rx_duplicate_seq`,
-    `llr_rx_replay` (replays noticed) and `llr_rx_expected_seq_{good,poisoned,bad}`.
+    `llr_out_of_sequence` (frames dropped after a gap), `llr_rx_replay` (replays noticed) and
+    `llr_rx_expected_seq_{good,poisoned,bad}`.
     """
 
     __slots__ = (
-        "_ack_delay_s", "_counters", "_last", "_nack_due", "_nack_repeat_s", "_replayed", "_unacknowledged",
+        "_ack_delay_s", "_behind", "_counters", "_last", "_nack_due", "_nack_repeat_s", "_replayed", "_unacknowledged",
         "deadline", "expected", "state",
     )  # fmt: skip
 
@@ -232,6 +251,8 @@ class LlrReceiver:
         self._last = after(first, -1)
         self._replayed = False
         """The last numbered frame, `_last`, was a replayed one."""
+        self._behind = False
+        """The last numbered frame was a duplicate."""
         self._unacknowledged = 0
         self._nack_due = False
         self.deadline = math.inf
@@ -246,7 +267,9 @@ class LlrReceiver:
         self._last = sequence
         self._replayed = replayed
         ahead = distance(self.expected, sequence)
+        self._behind = ahead < 0
         if ahead > 0:
+            self._counters["llr_out_of_sequence"] += 1
             self._missed("llr_rx_missing_seq")
             return Arrival.REFUSED
         if ahead < 0:
@@ -266,9 +289,13 @@ class LlrReceiver:
         return Arrival.POISONED if poisoned else Arrival.NEXT
 
     def take_bad(self) -> None:
-        """Take a frame with a bad CRC: nothing in it is believed, but it may have been the expected one."""
+        """Take a frame with a bad CRC: nothing in it is believed, but it may have been the expected one.
+
+        While the sender replays what has come already it hardly was, and if so the next frame shows it.
+        """
         self._counters["llr_rx_bad"] += 1
-        self._missed("llr_rx_expected_seq_bad")
+        if not self._behind:
+            self._missed("llr_rx_expected_seq_bad")
 
     def due(self, now: float) -> Due:
         """Return what has to be sent now; that it leaves is said by `told` or `asked`."""

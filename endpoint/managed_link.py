@@ -63,7 +63,8 @@ class ManagedLink:
     `llr_{tx,rx}_{init,init_echo}_ctl_os`, `link_ups` (sessions begun), `link_resets` (epochs drawn anew), `silences`,
     `stalls`, `wrong_cf_updates`, `frames_held` (packets that had to wait), `credits_written_off`,
     `tx_dropped_link_not_up` (best effort on a link that is not up), `tx_dropped_held` (too many waited). With retry
-    also what `endpoint.llr` names, and `llr_{tx,rx}_{ack,nack}_ctl_os`.
+    also what `endpoint.llr` names, `llr_{tx,rx}_{ack,nack}_ctl_os`, and `llr_flushed` (packets that a link which has
+    given up discards).
     """
 
     def __init__(
@@ -142,7 +143,7 @@ class ManagedLink:
             queue = self._held[vc]
             if queue or not self._admit(vc, packet):
                 if self._flushed("discard"):
-                    self._counters["llr_tx_discard"] += 1
+                    self._counters["llr_flushed"] += 1
                 elif len(queue) >= _HELD_MOST:
                     self._counters["tx_dropped_held"] += 1
                 else:
@@ -312,7 +313,7 @@ class ManagedLink:
         if kind == Kind.LLR_NACK:
             self._counters["llr_rx_nack_ctl_os"] += 1
             if heard >= 0:
-                retry.sender.replay()
+                retry.sender.asked(now)
         elif kind == Kind.LLR_ACK:
             self._counters["llr_rx_ack_ctl_os"] += 1
         if heard > 0 or kind == Kind.LLR_NACK:
@@ -363,7 +364,7 @@ class ManagedLink:
             self._release()
         elif self._flushed("discard"):
             for queue in self._held:
-                self._counters["llr_tx_discard"] += len(queue)
+                self._counters["llr_flushed"] += len(queue)
                 while queue:
                     self._freed_by(queue.popleft()[1])
 

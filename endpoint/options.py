@@ -7,6 +7,7 @@ from typing import Final
 
 from codec.constants import REQUEST_WINDOW, TMA_MAX_BLOCK, TMA_MIN_BLOCK
 from endpoint.errors import ConfigurationError
+from endpoint.impairments import Impairment
 
 MAX_SERVICE_S: Final = 0.01
 _BLOCK_SIZES: Final = tuple(1 << block for block in range(TMA_MIN_BLOCK, TMA_MAX_BLOCK + 1))
@@ -69,6 +70,12 @@ class EndpointOptions:
 
     notifications: int = 1 << 16
     """Notifications kept until the program takes them; while there are so many, notified messages do not complete."""
+
+    impairments: tuple[Impairment, ...] | None = None
+    """What goes wrong on the wire; `Gpu.impair` changes it. None: nothing, and no cost."""
+
+    impairment_seed: int = 1
+    """Of what goes wrong with a probability; each GPU and plane has a sequence of its own."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.window < REQUEST_WINDOW:

@@ -14,6 +14,7 @@ from typing import Final
 from endpoint.environment import GPU_VARIABLE
 from endpoint.errors import ConfigurationError, EndpointError, PortError
 from endpoint.gpu import Gpu, Semantics
+from endpoint.impairments import Impairment
 from endpoint.options import EndpointOptions
 from endpoint.traffic import endure, patterns, streams
 from endpoint.traffic.patterns import Parameters, Pattern, Run
@@ -114,6 +115,8 @@ def _options(given: argparse.Namespace, parameters: Parameters) -> EndpointOptio
     options = dataclasses.replace(options, tries_per_path=given.tries, events=not given.no_events)
     if given.ring is not None:
         options = dataclasses.replace(options, receive_buffer=given.ring * RING_FRAME_BYTES // 2)
+    if given.impair is not None:
+        options = dataclasses.replace(options, impairments=tuple(given.impair), impairment_seed=given.seed)
     if given.slow_gpu is not None and os.environ.get(GPU_VARIABLE) == given.slow_gpu:
         options = dataclasses.replace(options, service_s=given.service_us / 1e6)
     return options
@@ -162,6 +165,11 @@ def _parser() -> argparse.ArgumentParser:
         default=str(Semantics.LOAD_STORE),
         help="how bytes go, but for streams: auto is by their number (load_store)",
     )
+    parser.add_argument(
+        "--impair", type=_impairment, action="append", metavar="WHAT",
+        help="let this go wrong on the wire: drop|corrupt|duplicate|delay=PROBABILITY or =next:N, then any of "
+        ",kind=data|control ,direction=tx|rx|both ,us=DELAY ,plane=N; as --impair drop=0.01,kind=data; repeatable",
+    )  # fmt: skip
     stream = parser.add_argument_group("streams", "who sends to whom without a pause, and who is slow")
     stream.add_argument("--flows", choices=streams.FLOWS, default="incast", help="who sends to whom (incast)")
     stream.add_argument(
@@ -190,6 +198,13 @@ def _whole(low: int, high: int) -> Callable[[str], int]:
         return int(text)
 
     return number
+
+
+def _impairment(text: str) -> Impairment:
+    try:
+        return Impairment.parse(text)
+    except ConfigurationError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _seconds(text: str) -> float:

@@ -134,6 +134,18 @@ def test_exchange(fabric: Path, pattern: str, sent: list[int]) -> None:
     assert sum(result["bytes_moved"] for result in results) == sum(result["bytes_verified"] for result in results)
 
 
+def test_impairments(fabric: Path) -> None:
+    """On open ports what is lost is sent again end to end, and every byte is still right."""
+    arguments = "--impair", "drop=0.02,plane=0", "--impair", "duplicate=next:5,direction=rx"
+    results = run_both(fabric, "random", "--count", "500", *arguments)
+    check(results)
+    for result in results:
+        assert result["ports"]["0"]["impaired_tx_drop"] > 0
+        assert result["ports"]["0"]["impaired_rx_duplicate"] == 5
+        assert "impaired_tx_drop" not in result["ports"]["1"]
+    assert sum(result["frames_retransmitted"] for result in results) > 0
+
+
 @pytest.mark.parametrize("pattern", ["random", "all-to-all", "ping"])
 def test_duration(fabric: Path, pattern: str) -> None:
     results = run_both(fabric, pattern, "--duration", "0.5")
@@ -252,6 +264,8 @@ def test_own_script(fabric: Path, tmp_path: Path) -> None:
         ({}, ["ping", "--count", "0"], "'0' is not a whole number from 1 to 1000000000"),
         ({}, ["ping", "--window", "1024"], "'1024' is not a whole number from 1 to 1023"),
         ({}, ["ping", "--duration", "-3"], "'-3' is not a number of seconds above 0"),
+        ({}, ["ping", "--impair", "loss=0.1"], "argument --impair: impairment 'loss=0.1': 'loss=0.1' is none of drop="),
+        ({}, ["ping", "--impair", "drop=0.1,kind=acks"], "kind = 'acks' is none of data, control, all"),
         ({}, ["ping", "--duration", "nan"], "'nan' is not a number of seconds above 0"),
     ],
 )

@@ -25,7 +25,7 @@ PROFILE = LinkProfile(credit_limit=LIMIT)
 class Wire:
     """One direction of a link, in order: what was sent and has not arrived."""
 
-    backlogged = False
+    backlogged: bool = False
 
     def __init__(self) -> None:
         self.frames: deque[bytes] = deque()

@@ -124,7 +124,7 @@ def test_a_replay_sends_all_after_the_acknowledgement_in_order_and_nothing_new_b
     for number in range(5):
         one.push(0, DATA, body(number))
     one.acknowledge(0, 1)
-    one.replay()
+    one.replay(0)
     assert not one.has_room(8)
     first = one.take_again(0)
     assert first == (2, (DATA, body(2)))
@@ -138,11 +138,11 @@ def test_what_is_acknowledged_during_a_replay_is_not_sent_again() -> None:
     one = sender(frames_max=8)
     for number in range(5):
         one.push(0, DATA, body(number))
-    one.replay()
+    one.replay(0)
     assert one.take_again(0) == (0, (DATA, body(0)))
     one.acknowledge(0, 2)
     assert replayed(one, 0) == [3, 4]
-    one.replay()
+    one.replay(0)
     assert one.take_again(0) == (3, (DATA, body(3)))
     one.acknowledge(0, 4)
     assert one.state is TransmitState.ADVANCE
@@ -153,12 +153,32 @@ def test_asked_again_during_a_replay_begins_it_anew() -> None:
     one = sender(frames_max=8)
     for number in range(5):
         one.push(0, DATA, body(number))
-    one.replay()
+    one.replay(0)
     one.take_again(0)
     one.take_again(0)
     one.acknowledge(0, 0)
-    one.replay()
+    one.replay(0)
     assert replayed(one, 0) == [1, 2, 3, 4]
+
+
+def test_asked_again_for_what_was_just_replayed_waits_a_part_of_the_timer() -> None:
+    """A burst of NACKs costs one replay more, not one each; with progress there is no wait."""
+    one = sender(frames_max=8)
+    for number in range(5):
+        one.push(0, DATA, body(number))
+    one.asked(0.001)
+    assert replayed(one, 0.001) == [0, 1, 2, 3, 4]
+    for _ in range(20):
+        one.asked(0.0011)
+    assert one.state is TransmitState.ADVANCE
+    one.expire(0.0019)
+    assert one.state is TransmitState.ADVANCE
+    one.expire(0.0021)
+    assert replayed(one, 0.0021) == [0, 1, 2, 3, 4]
+    one.acknowledge(0.0022, 1)
+    one.asked(0.0022)
+    assert replayed(one, 0.0022) == [2, 3, 4]
+    assert one._counters["llr_tx_replay"] == 3
 
 
 def test_replays_without_progress_end_in_flush() -> None:
@@ -173,7 +193,7 @@ def test_replays_without_progress_end_in_flush() -> None:
     assert (one.outstanding, one.bytes, one.deadline) == (0, 0, math.inf)
     assert not one.has_room(8)
     assert (one._counters["llr_tx_replay"], one._counters["llr_flushes"], one._counters["llr_tx_discard"]) == (3, 1, 2)
-    one.replay()
+    one.replay(0)
     assert one.state is TransmitState.FLUSH
 
 
@@ -183,7 +203,7 @@ def test_any_progress_starts_the_count_anew() -> None:
         one.push(0, DATA, body(number))
     for number in range(19):
         for _ in range(3):
-            one.replay()
+            one.replay(0)
             replayed(one, 0)
         one.acknowledge(0, number)
     assert one.state is TransmitState.ADVANCE
@@ -248,6 +268,18 @@ def test_a_bad_crc_is_asked_for_once() -> None:
     assert one.due(0) is Due.NOTHING
     assert one._counters["llr_rx_bad"] == 2
     assert one._counters["llr_rx_expected_seq_bad"] == 1
+
+
+def test_a_bad_crc_among_duplicates_is_not_asked_for() -> None:
+    one = receiver()
+    for number in range(3):
+        one.take(0, number)
+    one.told()
+    one.take(0, 0, replayed=True)
+    one.take_bad()
+    assert one.due(0) is Due.NOTHING
+    one.take(0, 4, replayed=True)  # so it was 3
+    assert one.due(0) is Due.NACK
 
 
 def test_a_nack_is_repeated_by_the_timer() -> None:
@@ -421,7 +453,7 @@ class WorstChannel(RuleBasedStateMachine):
 
     def hear(self, answer: Answer) -> None:
         if answer.session == self.session and self.sender.acknowledge(self.now, answer.sequence) >= 0 and answer.nack:
-            self.sender.replay()
+            self.sender.asked(self.now)
 
     # ------------------------------------------------------------------------------------------- the channel
 
