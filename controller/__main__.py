@@ -30,7 +30,8 @@ from controller.watch import View, tables, watch
 SOURCES = ("auto", "registers", "probes")
 WIDE = 200
 """Columns of a table that is not for a terminal."""
-RUN_DIR = Path(__file__).resolve().parent.parent / "build" / "run"
+REPOSITORY = Path(__file__).resolve().parent.parent
+NO_FABRIC = "No fabric is running. Start one in another terminal with: make run"
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
@@ -44,8 +45,8 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument("switches", nargs="*", metavar="SWITCH", help="only these switches (not for run)")
     parser.add_argument(
-        "--fabric", type=Path, default=Path(os.environ.get("ETHLINK_FABRIC", RUN_DIR / "fabric.json")),
-        help="fabric description (default: $ETHLINK_FABRIC or build/run/fabric.json)",
+        "--fabric", type=Path, default=_running_fabric(),
+        help="fabric description (default: $ETHLINK_FABRIC, or fabric.json in $RUN_DIR or build/run)",
     )  # fmt: skip
     parser.add_argument("--p4info", type=Path, help="P4Info text file of the switch program (run)")
     parser.add_argument("--config", type=Path, help="compiled switch program: a .p4bin, or BMv2's JSON (run)")
@@ -62,6 +63,12 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     if options.status is None:
         options.status = options.fabric.with_name("controller.json")
     return options
+
+
+def _running_fabric() -> Path:
+    """Return where the description of the running fabric is, unless the command line says so."""
+    run_dir = Path(os.environ.get("RUN_DIR") or REPOSITORY / "build" / "run")
+    return Path(os.environ.get("ETHLINK_FABRIC") or run_dir / "fabric.json")
 
 
 def run(fabric: Fabric, options: argparse.Namespace) -> int:
@@ -181,9 +188,16 @@ def _chosen(fabric: Fabric, options: argparse.Namespace) -> list[SwitchNode]:
 
 
 def _enter_fabric(run_dir: Path, argv: list[str]) -> None:
-    """Go on inside the network of the fabric that runs in `run_dir`: its switches listen on a loopback of its own."""
+    """Go on inside the network of the fabric that runs in `run_dir`: its switches listen on a loopback of its own.
+
+    Raises ReadError when none runs there and none was run there.
+    """
+    if INSIDE in os.environ:
+        return
     state = RunState.load(run_dir)
-    if state is not None and INSIDE not in os.environ:
+    if state is None and not (run_dir / "fabric.json").exists():
+        raise ReadError(NO_FABRIC)
+    if state is not None:
         command = state.enter([sys.executable, "-m", "controller", *argv])
         os.execvp(command[0], command)
 
@@ -191,9 +205,9 @@ def _enter_fabric(run_dir: Path, argv: list[str]) -> None:
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return the exit status."""
     options = parse(argv)
-    if options.command in ("counters", "credits", "watch", "drift"):
-        _enter_fabric(options.fabric.parent, sys.argv[1:] if argv is None else argv)
     try:
+        if options.command in ("counters", "credits", "watch", "drift"):
+            _enter_fabric(options.fabric.parent, sys.argv[1:] if argv is None else argv)
         return COMMANDS[options.command](Fabric.load(options.fabric), options)
     except (FabricError, PipelineError, ReadError, NoAnswers) as error:
         print(f"controller: {error}", file=sys.stderr)

@@ -77,7 +77,7 @@ def _identity_entries(fabric: Fabric, switch: SwitchNode) -> list[Entry]:
     """Return the switch's own id, and which GPU ids belong to whom: for frames from other switches and packet-outs."""
     entries = [entry("station", {"dst": switch.id}, "local")]
     for gpu in fabric.gpus:
-        entries.append(entry("fabric_tenant", {"src": gpu.id}, "set_tenant", tenant=gpu.tenant))
+        entries.append(entry("fabric_tenant", {"owner": gpu.id}, "set_tenant", tenant=gpu.tenant))
         entries.append(entry("destination_tenant", {"dst": gpu.id}, "belongs_to", tenant=gpu.tenant))
     return entries
 

@@ -2,7 +2,8 @@
 
 The kernel tells of it by netlink, but where both ends of a veth happen to have the same index (each in its own network
 namespace) up to a second late. So a message only says that something has changed somewhere; the state itself is asked
-for, which costs about 2 microseconds, on each message and from time to time.
+for, which costs about 2 microseconds, on each message and from time to time. Asking also makes the kernel act upon what
+it knows: until it does, an interface whose carrier has just come drops what is sent.
 """
 
 from __future__ import annotations

@@ -66,6 +66,8 @@ class Semantics(StrEnum):
 
 
 DEFAULT_KEY: Final = 1
+MAX_PLANE: Final = 0xFF
+"""What an event can say."""
 
 _LOAD: Final = int(LsuOpcode.LOAD)
 _STORE: Final = int(LsuOpcode.STORE)
@@ -95,6 +97,8 @@ class Gpu:
             raise ConfigurationError(f"GPU id {gpu_id} is out of range, 0 to {MAX_GPU_ID}")
         if not 0 <= incarnation <= MAX_INCARNATION:
             raise ConfigurationError(f"incarnation {incarnation} is out of range, 0 to {MAX_INCARNATION}")
+        if not all(0 <= plane <= MAX_PLANE for plane in ports):
+            raise ConfigurationError(f"planes {sorted(ports)} are out of range, 0 to {MAX_PLANE}")
         if not ports:
             raise ConfigurationError(f"GPU {gpu_id} needs at least one port")
         check_planes(options.impairments or (), ports)
@@ -120,10 +124,13 @@ class Gpu:
                 for plane, port in self._ports.items()
             }
             target = Target(gpu_id, self._memory, self._counters)
-            reachability = Reachability(ports, time.monotonic(), down=managed)
-            self._failover = Failover(gpu_id, self._links, reachability, self._counters, options.events)
             self._carriers = Carriers()
             undo.callback(self._carriers.close)
+            for plane, port in self._ports.items():
+                self._links[plane].carrier(self._carriers.is_up(port.iface))
+            down = [plane for plane, link in self._links.items() if not link.is_up]
+            reachability = Reachability(ports, time.monotonic(), down)
+            self._failover = Failover(gpu_id, self._links, reachability, self._counters, options.events)
             self._engine = Engine(
                 gpu_id, self._ports, self._links, target, self._failover, self._carriers, self._counters,
                 options.service_s,
@@ -133,7 +140,7 @@ class Gpu:
                 self._ranks,
                 self._memory.register(REGION_BYTES, BARRIER_KEY),
                 lambda dst, address, timeout_s: self._atomic(
-                    LsuOpcode.ATOMIC_ADD, dst, address, BARRIER_KEY, (1,), timeout_s, patient=True
+                    LsuOpcode.ATOMIC_ADD, dst, address, BARRIER_KEY, (1,), timeout_s
                 ).result(),
                 self._engine.wait_written,
             )
@@ -302,7 +309,8 @@ class Gpu:
         """Write a message at `address` of another GPU by RDMA; when it returns, all its bytes are there.
 
         `data` is bytes or an array, of any size. With `notify` the target's program is told (`wait_notification`).
-        `timeout_s` is how long it may make no progress, in seconds (the option by default). Raises AccessRefused
+        `timeout_s` is how long it may make no progress, in seconds (the option by default); given, also how long it
+        waits where no plane leads to `dst`, rather than `unreachable_s`. Raises Unreachable, AccessRefused
         (OutOfRange, BadKey, ...) or TmaTimeout.
         """
         self.write_async(dst, address, data, key, notify=notify, timeout_s=timeout_s).result()
@@ -323,7 +331,8 @@ class Gpu:
         _check_place(address, len(view), key, least=0)
         if notify and len(view) > TMA_MAX_MESSAGE:
             raise ValueError(f"a notified write has at most {TMA_MAX_MESSAGE} bytes, not {len(view)}")
-        return self._tma.write(self._engine, dst, address, view, key, notify, timeout_s or self.options.timeout_s)
+        limit = timeout_s or self.options.timeout_s
+        return self._tma.write(self._engine, dst, address, view, key, notify, limit, timeout_s is not None)
 
     @overload
     def read(
@@ -375,7 +384,8 @@ class Gpu:
             raise ValueError(f"length {length} is not that of the array to fill, {len(view)} bytes")
         self._check_destination(dst)
         _check_place(address, len(view), key)
-        return self._tma.read(self._engine, dst, address, view, key, timeout_s or self.options.timeout_s, into)
+        limit = timeout_s or self.options.timeout_s
+        return self._tma.read(self._engine, dst, address, view, key, limit, into, timeout_s is not None)
 
     def put(
         self, dst: int, address: int, data: Data, key: int = DEFAULT_KEY, *, semantics: Semantics | str | None = None
@@ -545,10 +555,10 @@ class Gpu:
         operations: Iterable[Operation],
         finish: Callable[[list[Any]], Any],
         timeout_s: float | None = None,
-        patient: bool = False,
     ) -> Transfer:
         self._check_destination(dst)
-        return self._engine.issue(dst, count, operations, finish, timeout_s or self.options.timeout_s, patient)
+        limit = timeout_s or self.options.timeout_s
+        return self._engine.issue(dst, count, operations, finish, limit, patient=timeout_s is not None)
 
     def _check_destination(self, dst: int) -> None:
         if not 0 <= dst <= MAX_GPU_ID:
@@ -569,7 +579,6 @@ class Gpu:
         key: int,
         operands: tuple[int, ...],
         timeout_s: float | None = None,
-        patient: bool = False,
     ) -> Transfer[int]:
         _check_place(address, ATOMIC_BYTES, key)
         for operand in operands:
@@ -577,7 +586,7 @@ class Gpu:
                 raise ValueError(f"operand {operand} does not fit 8 bytes")
         data = b"".join((operand % (1 << 64)).to_bytes(ATOMIC_BYTES, "little") for operand in operands)
         operation = int(opcode), key, address, ATOMIC_BYTES, data
-        return self._issue(dst, 1, [operation], _only, timeout_s, patient)
+        return self._issue(dst, 1, [operation], _only, timeout_s)
 
 
 def _check_place(address: int, length: int, key: int, least: int = 1) -> None:

@@ -272,7 +272,10 @@ class ManagedLink:
                 self._restart()
             return
         self._wrong_updates = 0
-        self._may_send = True
+        if not self._may_send:
+            self._may_send = True
+            # The peer is UP, or it had not sent this; so now, before any DATA, it learns what it may send in answer.
+            self._send_freed()
         if any(self._held):
             self._release()
 

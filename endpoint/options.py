@@ -30,7 +30,8 @@ class EndpointOptions:
 
     unreachable_s: float = 1.0
     """An access to a GPU to which no plane leads fails with Unreachable once that has been so for this long; one that
-    comes later fails at once. Until then a plane may come back."""
+    comes later fails at once. Until then a plane may come back. One that is given a time-out of its own waits so long
+    for a plane, too."""
 
     first_rto_s: float = 0.25
     """Time until an unanswered request is sent again, before any round trip was measured."""

@@ -19,6 +19,9 @@ from codec.profile import KEEPALIVE_MS
 
 SILENT_S: Final = 5 * KEEPALIVE_MS / 1000
 """A path opens again after so long without a repetition of what closed it: five keepalives."""
+SETTLING_S: Final = SILENT_S
+"""So long after its own link has come up a plane is used only where no other leads to the destination: what its switch
+repeats must be heard first, and a switch that has just started may not serve all its links yet."""
 SILENT_MOST_S: Final = 2.0
 """The same, at most: it doubles each time that the path turned out to be closed still."""
 DEGRADED_S: Final = 10.0
@@ -87,6 +90,8 @@ class Reachability:
         self._count = 0
         self._pressing: dict[tuple[int, int, int], _Word] = {}
         """The words that close or degrade a path, by plane, subject and switch."""
+        self._settling: dict[int, float] = {}
+        """The planes whose own link has just come up, and until when they are to be spared."""
         self._due = math.inf
         self._usable: dict[int, tuple[int, ...]] = {}
 
@@ -95,12 +100,12 @@ class Reachability:
     def planes_to(self, dst: int) -> tuple[int, ...]:
         """Return the planes to use for a destination, ascending; empty: none leads there.
 
-        Degraded ones only where there is no other.
+        Degraded ones, and those whose own link has just come up, only where there is no other.
         """
         usable = self._usable.get(dst)
         if usable is None:
             open_ = [plane for plane in self._planes if not self._closed_since(plane, dst)]
-            good = [plane for plane in open_ if not self._degraded(plane, dst)]
+            good = [plane for plane in open_ if plane not in self._settling and not self._degraded(plane, dst)]
             usable = self._usable[dst] = tuple(good or open_)
         return usable
 
@@ -137,6 +142,7 @@ class Reachability:
         if up:
             self._down_since.pop(plane, None)
             self._up_since[plane] = now
+            self._settling[plane] = now + SETTLING_S
             for (of_plane, _), words in self._words.items():
                 if of_plane == plane:
                     for word in words.values():
@@ -144,6 +150,7 @@ class Reachability:
             self._due = min(self._due, now)
         else:
             self._down_since.setdefault(plane, now)
+            self._settling.pop(plane, None)
         self._usable.clear()
 
     def take(self, now: float, plane: int, switch: int, kind: int, subject: int, sequence: int) -> Heard:
@@ -182,6 +189,12 @@ class Reachability:
         if now < self._due:
             return opened
         self._due = math.inf
+        for plane, until in list(self._settling.items()):
+            if now < until:
+                self._due = min(self._due, until)
+            else:
+                del self._settling[plane]
+                self._usable.clear()
         for (plane, subject, switch), word in list(self._pressing.items()):
             if plane in self._down_since:
                 continue  # nothing could be heard: looked at again when the link is up

@@ -8,7 +8,8 @@
 /* Whether a frame may leave by its managed link now. On a lossless VC it needs credit, where the link retries a place
  * in the window as well, and nothing else may be waiting for the same port and VC: otherwise it is held. A frame with
  * F = 0 then draws a ticket, so that it leaves in its turn. A link that is being brought up anew keeps its peer's
- * frames waiting too; one that has had no peer, or has lost its carrier, takes none.
+ * frames waiting too; one that has had no peer takes none. Nothing waits for a dead port, of either mode: events.p4 has
+ * the frame.
  *
  * Best-effort VCs and VC 7 need no credit, only a link. VC 7 is limited by a meter per port that it comes in on. */
 control Admission(in headers_t hdr, inout metadata_t meta) {
@@ -19,6 +20,9 @@ control Admission(in headers_t hdr, inout metadata_t meta) {
     window_t window = WINDOW_OPEN;
 
     apply {
+        if (meta.verdict == VERDICT_FORWARD && meta.to_dead_port == 1) {
+            meta.verdict = REASON_DEAD_PORT;
+        }
         if (meta.verdict == VERDICT_FORWARD && hdr.oefh.isValid() && hdr.oefh.vc == VC_CONTROL) {
             control_rate_limit.execute_meter((bit<32>)meta.link_port, color);
             if (color != 0) {

@@ -18,6 +18,7 @@ const port_t CPU_PORT = 510;   // packet-in and packet-out
 const port_t DROP_PORT = 511;
 const port_t INSIDE = 0;       // what a recirculated frame shows as its ingress port
 const bit<32> PORTS = 512;     // size of what is indexed by a port
+const bit<32> ENDPOINTS = 4096; // of what is indexed by an id
 
 // ------------------------------------------------------------------------------------------------------ link header
 typedef bit<4> kind_t;
@@ -274,6 +275,7 @@ const verdict_t REASON_NO_ROOM = 30;
 const verdict_t REASON_LLR_RX_DUPLICATE_SEQ = 31;
 const verdict_t REASON_LLR_OUT_OF_SEQUENCE = 32;
 const verdict_t REASON_LLR_FLUSHED = 33;
+const verdict_t REASON_DEAD_PORT = 34;
 const verdict_t VERDICT_TELL = 120;      // an event for all who are to hear of a link
 const verdict_t VERDICT_ACKS = 121;      // a tick that goes to all ports that may owe an acknowledgement
 const verdict_t VERDICT_KEEPALIVE = 122; // a tick that goes to all ports

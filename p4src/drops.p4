@@ -39,6 +39,7 @@ control Drops(in metadata_t meta) {
     counter(PORTS, CounterType.packets) llr_rx_duplicate_seq;
     counter(PORTS, CounterType.packets) llr_out_of_sequence;
     counter(PORTS, CounterType.packets) llr_flushed;
+    counter(PORTS, CounterType.packets) dead_port;
 
     apply {
         bit<32> port = (bit<32>)meta.link_port;
@@ -108,6 +109,8 @@ control Drops(in metadata_t meta) {
             llr_out_of_sequence.count(port);
         } else if (meta.verdict == REASON_LLR_FLUSHED) {
             llr_flushed.count(port);
+        } else if (meta.verdict == REASON_DEAD_PORT) {
+            dead_port.count(port);
         }
     }
 }

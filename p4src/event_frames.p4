@@ -39,6 +39,7 @@ control EventFrames(inout headers_t hdr, inout metadata_t meta, inout standard_m
         hdr.credit_update.setInvalid();
         hdr.notice.setInvalid();
         meta.cut = EVENT_FRAME_BYTES;
+        meta.session = 0;
         if (mode != MODE_OPEN) {
             sender_session.read(meta.session, port);
         }

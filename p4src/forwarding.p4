@@ -2,6 +2,7 @@
 #define FORWARDING_P4
 
 #include "headers.p4"
+#include "registers.p4"
 
 const bit<64> HASH_VALUES = 0x100000000; // modulo this a CRC-32 stays as it is
 
@@ -20,6 +21,7 @@ control Forwarding(in headers_t hdr, inout metadata_t meta) {
     slot_t slot = 0;
     bit<8> entropy = 0;
     bit<32> flow = 0;
+    bit<32> dead = 0;
 
     action local() {
         meta.verdict = VERDICT_LOCAL;
@@ -113,6 +115,10 @@ control Forwarding(in headers_t hdr, inout metadata_t meta) {
                     if (!group_member.apply().hit) {
                         meta.verdict = REASON_NO_MEMBER;
                     }
+                }
+                dead_ports.read(dead, 0);
+                if (dead != 0) {
+                    port_dead.read(meta.to_dead_port, (bit<32>)meta.egress_port);
                 }
             } else if (destination_tenant.apply().hit && destination != meta.tenant) {
                 meta.verdict = REASON_OTHER_TENANT;

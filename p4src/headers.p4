@@ -202,6 +202,7 @@ struct metadata_t {
     mode_t egress_mode;
     bit<24> egress_vc_map;
     bit<24> ecn_threshold;
+    bit<1> to_dead_port;
     bit<1> routed;    // by address: each switch on the way takes one from the hop limit
     bit<1> congested; // many frames wait for the port
     bit<1> best_effort; // and counted in its port's queue

@@ -8,7 +8,7 @@
 /* A held frame that was granted credit is back in the ingress, which alone consumes credits. It leaves now, unless its
  * link was brought up anew since the grant: then there may be no credit for it any more, and it waits again, with its
  * ticket. Every frame that must not overtake it and was granted after it goes back too, which it sees by the number of
- * tickets that have come back since. */
+ * tickets that have come back since. One whose port is dead is dropped, unless events.p4 turns it around. */
 control HeldReturn(in headers_t hdr, inout metadata_t meta) {
     counter(PORTS, CounterType.packets) frames_released;
     counter(PORTS, CounterType.packets) frames_returned;
@@ -25,7 +25,11 @@ control HeldReturn(in headers_t hdr, inout metadata_t meta) {
         lanes_t limit = 0;
         lanes_t returned = 0;
         ticket_t back = 0;
+        bit<1> dead = 0;
         sender_session.read(meta.session, port);
+        if (meta.session == 0) {
+            port_dead.read(dead, port);
+        }
         link_format.read(format, port);
         sender_credits_consumed.read(consumed, port);
         sender_credits_freed.read(freed, port);
@@ -40,12 +44,14 @@ control HeldReturn(in headers_t hdr, inout metadata_t meta) {
                 meta.numbered = 1;
             }
         }
-        if (meta.session != 0 && window != WINDOW_CLOSED && (hdr.oefh.f == 1 || meta.returned == back)
-            && (!needs_credit || used <= lane_value(limit, lane))) {
+        if (dead == 1 || (meta.session != 0 && window != WINDOW_CLOSED && (hdr.oefh.f == 1 || meta.returned == back)
+            && (!needs_credit || used <= lane_value(limit, lane)))) {
             lanes_t held = 0;
             bit<24> total = 0;
             meta.verdict = VERDICT_FORWARD;
-            if (window == WINDOW_DISCARDS) {
+            if (dead == 1) {
+                meta.verdict = REASON_DEAD_PORT;
+            } else if (window == WINDOW_DISCARDS) {
                 meta.verdict = REASON_LLR_FLUSHED;
             }
             frames_released.count(port);

@@ -13,7 +13,9 @@
  *
  * A granted frame's credits are reserved until it is back in the ingress and consumes them: what has been granted and
  * not returned is no longer free. Frames with F = 0 go by tickets. A ticket at the head that stays away while later
- * ones come round belongs to a lost frame and is passed over; should it come after all, it is granted at once. */
+ * ones come round belongs to a lost frame and is passed over; should it come after all, it is granted at once.
+ *
+ * What waits for a dead port leaves in its next round, as if granted, without credits; the ingress has it then. */
 control Hold(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     counter(PORTS, CounterType.packets) tickets_skipped;
     SendWindow() send_window;
@@ -26,15 +28,27 @@ control Hold(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
         ticks_t now = 0;
         ticket_t head = 0;
         bool go = true;
+        session_t link_session = 0;
+        bit<1> dead = 0;
         ticks.read(now, 0);
         held_passed.write(port, now);
         buffered_passed.write((bit<32>)meta.link_port, now);
         meta.in_turn = 0;
+        meta.granted = 0;
+        meta.granted_window = 0;
+        sender_session.read(link_session, port);
+        if (link_session == 0) {
+            port_dead.read(dead, port);
+        }
         if (hdr.oefh.f == 0) {
             tickets_returned.read(meta.returned, queue);
             ticket_head.read(head, queue);
             ticket_t ahead = meta.ticket - (head - meta.returned);
-            if (ahead == 0) {
+            if (dead == 1) {
+                if (ahead[15:15] == 0) { // those before it have left, or are about to
+                    ticket_head.write(queue, meta.ticket + 1 + meta.returned - (ticket_t)meta.came_back);
+                }
+            } else if (ahead == 0) {
                 meta.in_turn = 1;
                 head_seen.write(queue, now);
             } else if (ahead[15:15] == 0) {
@@ -48,16 +62,12 @@ control Hold(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
                 }
             }
         }
-        if (go) {
-            session_t link_session = 0;
-            sender_session.read(link_session, port);
+        if (go && dead == 0) {
             if (link_session == 0) {
                 go = false;
             } else {
                 format_t format = 0;
                 lanes_t granted = 0;
-                meta.granted = 0;
-                meta.granted_window = 0;
                 link_format.read(format, port);
                 if (has_vc(format[23:16], meta.sender_vc)) {
                     lanes_t consumed = 0;

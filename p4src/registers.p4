@@ -33,6 +33,7 @@ register<bit<1>>(PORTS) port_dead;
 register<bit<32>>(1) dead_ports;
 register<bit<16>>(1) state_changes;
 register<bit<16>>(PORTS) link_sequence;
+register<ticks_t>(ENDPOINTS) answered; // by source: the tick, + 1, of the last event that a frame of it turned into
 
 // This switch as the receiver on a link, by port.
 register<lanes_t>(PORTS) receiver_credits_consumed;

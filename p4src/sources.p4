@@ -5,8 +5,10 @@
 
 /* Whose frame this is. Endpoints act on the source id alone, so an id may enter the fabric only on a port that it
  * belongs to, and the port says its tenant. Between switches the id has been checked already, and it tells the
- * tenant. */
+ * tenant. An EVENT comes from a switch, which is no tenant's: it is for the tenant of whom it is for. */
 control Sources(in headers_t hdr, inout metadata_t meta, in standard_metadata_t standard_metadata) {
+    endpoint_t owner = NOBODY;
+
     action allow() {}
 
     table source_guard {
@@ -28,7 +30,7 @@ control Sources(in headers_t hdr, inout metadata_t meta, in standard_metadata_t 
 
     table fabric_tenant {
         key = {
-            hdr.oefh.src: exact @name("src");
+            owner: exact @name("owner");
         }
         actions = {
             set_tenant;
@@ -41,6 +43,10 @@ control Sources(in headers_t hdr, inout metadata_t meta, in standard_metadata_t 
     apply {
         if (meta.verdict == VERDICT_UNDECIDED) {
             if (meta.role == ROLE_FABRIC) {
+                owner = hdr.oefh.src;
+                if (hdr.event.isValid()) {
+                    owner = hdr.oefh.dst;
+                }
                 if (!fabric_tenant.apply().hit) {
                     meta.verdict = REASON_UNKNOWN_SOURCE;
                 }

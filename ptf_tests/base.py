@@ -109,12 +109,12 @@ class EthlinkTest(BaseTest):
             entries.append(entry("group_member", {"group": GROUP, "slot": slot}, "to_port", port=port))
         for gpu in REMOTE:
             entries += [
-                entry("fabric_tenant", {"src": gpu}, "set_tenant", tenant=TENANT),
+                entry("fabric_tenant", {"owner": gpu}, "set_tenant", tenant=TENANT),
                 entry("forward", {"tenant": TENANT, "dst": gpu}, "to_group", group_id=GROUP, size=len(UPLINKS)),
                 entry("destination_tenant", {"dst": gpu}, "belongs_to", tenant=TENANT),
             ]
         entries += [
-            entry("fabric_tenant", {"src": REMOTE_OTHER_TENANT}, "set_tenant", tenant=OTHER_TENANT),
+            entry("fabric_tenant", {"owner": REMOTE_OTHER_TENANT}, "set_tenant", tenant=OTHER_TENANT),
             entry("destination_tenant", {"dst": REMOTE_OTHER_TENANT}, "belongs_to", tenant=OTHER_TENANT),
             entry("station", {"dst": SWITCH_ID}, "local"),
         ]

@@ -47,6 +47,9 @@ class EventTest(ManagedTest):
                 entry("link_events", {"port": port}, "tell_of_link", **said),
                 self.listener(port, MODE_OPEN),
             ])  # fmt: skip
+        self.install(
+            entry("fabric_tenant", {"owner": port}, "set_tenant", tenant=tenant) for port, tenant in ENDPOINTS.items()
+        )
         self._groups: list[Any] = []
         for tenant, group in TENANT_GROUPS.items():
             self._hear(group, [port for port, owner in ENDPOINTS.items() if owner == tenant])
@@ -65,10 +68,10 @@ class EventTest(ManagedTest):
         self._groups.append(entity)
 
     def _forget_events(self) -> None:
+        self.switch.write("DELETE", self._groups)
         for port in PORTS:
             if port not in self.profiles:  # those are taken down by themselves
                 self.carrier(port, up=True)
-        self.switch.write("DELETE", self._groups)
 
     def keepalive_ports(self) -> Iterable[int]:
         return PORTS
@@ -86,11 +89,21 @@ class EventTest(ManagedTest):
 
     # ------------------------------------------------------------------------------------------------------- events
 
-    def expect_event(self, port: int, kind: EventType, about: int, *, new: bool = False, session: int = 0) -> Event:
+    def expect_event(
+        self,
+        port: int,
+        kind: EventType,
+        about: int,
+        *,
+        new: bool = False,
+        session: int = 0,
+        subject: int | None = None,
+        dst: int | None = None,
+    ) -> Event:
         """Check that the next frame on a port is an EVENT of this switch about another port; return it.
 
         `new`: of a state change of its own, the first that this test sees or the next after the last one; otherwise of
-        the same one as the last event that was checked.
+        the same one as the last event that was checked. `subject` and `dst` are by default who is on the two ports.
         """
         data = self.receive(port)
         assert data is not None, f"no event came to port {port} within {TIMEOUT_S:g} s"
@@ -100,10 +113,12 @@ class EventTest(ManagedTest):
         event = got[Event]
         if new:
             self.sequence = (self.sequence + 1) % (1 << 16) if self.sequence else event.sequence
-        head = Link(kind=Kind.DATA) / OEFH(vc=7, dst=neighbour(port), src=SWITCH_ID, next=Next.EVENT, hops=HOPS)
+        head = Link(kind=Kind.DATA) / OEFH(
+            vc=7, dst=neighbour(port) if dst is None else dst, src=SWITCH_ID, next=Next.EVENT, hops=HOPS
+        )
         body = Event(
-            type=kind, plane=PLANE, subject=neighbour(about), sequence=self.sequence, detail=about,
-            timestamp=event.timestamp,
+            type=kind, plane=PLANE, subject=neighbour(about) if subject is None else subject,
+            sequence=self.sequence, detail=about, timestamp=event.timestamp,
         )  # fmt: skip
         expected = in_session(head / body, session) if session else bytes(head / body)
         self.assertEqual(data, expected, f"got {got!r}\nexpected {Link(expected)!r}")

@@ -92,9 +92,10 @@ def outcome(tables: Tables, port: int, frame: bytes) -> Outcome:
     if fault:
         return Dropped(fault)
     if from_fabric:
-        if src not in tables.tenants:
+        owner = dst if following == EVENT else src
+        if owner not in tables.tenants:
             return Dropped("unknown_source")
-        tenant = tables.tenants[src]
+        tenant = tables.tenants[owner]
     else:
         if (port, src) not in tables.sources:
             return Dropped("spoofed_source")

@@ -19,6 +19,9 @@ from typing import Any, Final, Self
 from codec.constants import EventType
 from codec.fabric import Fabric
 from codec.profile import LinkProfile
+from controller.credits import LinkState
+from controller.probing import NoAnswers
+from controller.reader import ReadError
 from topologies.cables import Cable, all_cables
 from topologies.comparison import percentile
 from topologies.errors import LaunchError
@@ -50,13 +53,17 @@ SETTING: Final = LinkSetting(LinkProfile(silence_ms=SILENCE_MS))
 _UNPACED: Final = 100_000
 _LEAD_S: Final = 1.0
 """From when all ranks are under way to the first cut."""
-_SPARE: Final = 1.3
+_WHOLE_S: Final = 5.0
+_LOOK_S: Final = 0.02
+_SPARE: Final = 1.5
+"""The traffic goes on for so many times as long as the cuts take at least: a busy machine takes longer."""
 _REQUEST_TIMEOUT_S: Final = 10
 EVENT_US_P50: Final = 1000
 MOVED_US_P99: Final = 5000
 SLOW_US: Final = 1000
 """Accesses that took less are not kept (`endpoint.traffic.endure`)."""
 LEAST_CUTS_FOR_TIMES: Final = 50
+_DOWN: Final = (EventType.LINK_DOWN.name, "own link down")
 _STAT: Final = Path("/proc/stat")
 
 
@@ -146,15 +153,21 @@ class Cutter:
             self._stop.wait(down)
             restored = cable.restore()
             self.cuts.append(Cut(cable.gpu, cable.plane, cut.before_ns, cut.after_ns, restored.before_ns))
+            deadline = time.monotonic() + _WHOLE_S
+            while not self._all_ready() and time.monotonic() < deadline and not self._stop.is_set():
+                time.sleep(_LOOK_S)
             if self._stop.wait(up):
                 return
 
     def _all_ready(self) -> bool:
+        """Tell whether all links are up again; a cut in a fabric that is not whole would cut nothing."""
+        if self._session.options.link_mode != "managed":
+            return self._session.ranks is not None
         try:
             ports = [port for ports in self._session.credits().values() for port in ports.values()]
-        except Exception:  # a switch is not to be read yet
+        except (ReadError, NoAnswers):  # a switch is not to be read yet
             return False
-        return bool(ports) and all(port.state.name == "READY" for port in ports)
+        return bool(ports) and all(port.state is LinkState.READY for port in ports)
 
 
 # ------------------------------------------------------------------------------------------------------------- the run
@@ -300,9 +313,11 @@ def times_of(cut: Cut, seen: Iterable[Seen], reports: Mapping[int, Mapping[str, 
         times.notified_us = (max(first[gpu] for gpu in others) - cut.before_ns) / 1000
     moved: dict[int, int] = {}
     for gpu, report in reports.items():
+        if _closed_before(cut, gpu, report.get("events", ())):
+            moved[gpu] = cut.before_ns
         for record in _closed(cut, gpu, report.get("events", ())):
             at = int(record["arrived_real_ns"]) + int(record["moved_ns"]) - int(record["arrived_ns"])
-            moved[gpu] = min(at, moved.get(gpu, at))
+            moved[gpu] = at
             times.unfinished += int(record["moved"])
         for dst, began, ended in report.get("slow", ()):
             if cut.gpu in (gpu, dst) and began < cut.restored_ns and ended > cut.before_ns:
@@ -312,16 +327,29 @@ def times_of(cut: Cut, seen: Iterable[Seen], reports: Mapping[int, Mapping[str, 
     return times
 
 
+def _about(cut: Cut, gpu: int, record: Mapping[str, Any]) -> bool:
+    """Tell whether a record of a GPU's log is about the path of a cut: at its own end, or as a switch says."""
+    if record["plane"] != cut.plane:
+        return False
+    return record["what"].startswith("own link") if gpu == cut.gpu else record["subject"] == cut.gpu
+
+
 def _closed(cut: Cut, gpu: int, records: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield the first record of a GPU's log by which it learnt of a cut: of a switch, or of its own link."""
-    own = gpu == cut.gpu
+    """Yield the first record of a GPU's log by which it learnt of a cut."""
     for record in records:
-        about = record["what"] == "own link down" if own else (
-            record["what"] == EventType.LINK_DOWN.name and record["subject"] == cut.gpu
-        )  # fmt: skip
-        if about and record["plane"] == cut.plane and cut.before_ns <= record["arrived_real_ns"] < cut.restored_ns:
+        learnt = record["what"] in _DOWN and _about(cut, gpu, record)
+        if learnt and cut.before_ns <= record["arrived_real_ns"] < cut.restored_ns:
             yield record
             return
+
+
+def _closed_before(cut: Cut, gpu: int, records: Iterable[Mapping[str, Any]]) -> bool:
+    """Tell whether a GPU had not opened the path again since an earlier cut: it has nothing to move."""
+    last = ""
+    for record in records:
+        if record["arrived_real_ns"] < cut.before_ns and _about(cut, gpu, record):
+            last = record["what"]
+    return last in _DOWN
 
 
 def figures_of(notified: Side, blind: Side) -> dict[str, Any]:

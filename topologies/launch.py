@@ -179,9 +179,12 @@ def _print_failures(console: Console, result: PhaseResult) -> None:
 
 def _prompt(session: FabricSession, options: Options, console: Console) -> None:
     commands = ("scenario all-to-all", "counters", "restart s1", "g1 python my.py", "help")
+    tools = "[bold]make repl[/bold]"
+    if options.link_mode == "managed":
+        tools += " or [bold]make watch[/bold]"
     console.print(
         f"\nThe fabric stays up. Try: {', '.join(f'[bold]{command}[/bold]' for command in commands)}; "
-        "in a second terminal: [bold]make repl[/bold]. [bold]exit[/bold] ends it."
+        f"in a second terminal: {tools}. [bold]exit[/bold] ends it."
     )
 
     def run_scenario(name: str, extra: list[str]) -> None:

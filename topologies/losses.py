@@ -151,8 +151,9 @@ def _data_in(port: PortCounters) -> int:
 
 
 def _data_out(port: PortCounters) -> int:
-    """DATA frames that left, each once, or were dropped under a name on the way out."""
-    lost = sum(port.link.get(name, 0) for name in ("stale_session", "link_fault_drops"))
+    """DATA frames that left, each once, were dropped under a name on the way out, or turned into events."""
+    names = ("stale_session", "link_fault_drops", "frames_turned_around")
+    lost = sum(port.link.get(name, 0) for name in names)
     again = sum(port.link.get(name, 0) for name in ("llr_tx_replayed", "link_fault_duplicates"))
     return port.tx_frames - control_frames(port) - again + lost
 

@@ -1,15 +1,14 @@
 """The source side of RDMA: sends the blocks of writes, asks for those of reads, again where they are missing.
 
 A source does no input or output and never waits: it sends through a function that it is given, and is told what came
-(`handle`) and what time it is (`expire`). All its methods are called under one lock.
-
-`moved` and `opened` say which ways have ended or opened: what went by a way that has ended goes out at once by another
-one, and where none is left it waits for one, for a bounded time.
+(`handle`), what time it is (`expire`), and which ways have ended or opened (`moved`, `opened`). All its methods are
+called under one lock.
 
 Per destination, messages begin in the order in which they were submitted. What is in flight (blocks sent and not
 acknowledged, blocks asked for and not come) shares the destination's congestion window with the load/store requests.
 Once per time-out the lowest missing block of a message that made no progress goes out again, with ACK_REQ; the answer
-says what else was lost, and that is sent again too. Of a read, what is missing is asked for again.
+says what else was lost, and that is sent again too. Of a read, what is missing is asked for again. Blocks whose way has
+ended go out at once on another plane; where none is left, messages wait for one, for a bounded time.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from codec.constants import (
 )
 from codec.frames import Tma, end_to_end_seed, oefh, tma_packet
 from endpoint.congestion import CongestionWindow
-from endpoint.errors import REFUSALS, AccessRefused, TmaTimeout, Unreachable
+from endpoint.errors import REFUSALS, AccessError, AccessRefused, TmaTimeout, Unreachable
 from endpoint.initiator import Transmit
 from endpoint.options import EndpointOptions
 from endpoint.paths import Paths
@@ -51,15 +50,13 @@ _REQUEST_VC: Final = int(Vc.REQUEST)
 _TMA_NEXT: Final = int(Next.TMA)
 _CONGESTION: Final = int(Ecn.CONGESTION_EXPERIENCED)
 
+_BYTES: Final = tuple(bytes((value,)) for value in range(256))
 _ACK_EVERY: Final = 8
 """Blocks of a message after which an ACK is asked for at the latest."""
-_BYTES: Final = tuple(bytes((value,)) for value in range(256))
-_NOWHERE: Final = -1
-"""In place of a plane, of a block that waits for one."""
-_BURST: Final = 16
+_BURST: Final = READ_BLOCKS
 _BURST_S: Final = 0.002
 """At most so many blocks per destination are sent again at once: what was lost together for want of room would be lost
-together again."""
+together again. One READ asks for as many."""
 
 
 class _Message:
@@ -67,14 +64,16 @@ class _Message:
 
     __slots__ = (
         "address", "again", "attempts", "block", "cost", "count", "deadline", "flags", "index", "key", "label",
-        "number", "opcode", "placed", "probe", "recover", "sent", "submitted", "timed_at", "timed_block", "timeout_s",
-        "total", "touched", "transfer", "uncounted", "view", "ways",
+        "number", "opcode", "patient", "placed", "planes", "probe", "recover", "sent", "submitted", "timed_at",
+        "timed_block", "timeout_s", "total", "touched", "transfer", "uncounted", "view",
     )  # fmt: skip
 
     def __init__(
         self, opcode: int, key: int, address: int, view: memoryview, notify: bool, block: int, cost: int,
-        timeout_s: float, transfer: Transfer, index: int,
+        timeout_s: float, transfer: Transfer, index: int, patient: bool,
     ) -> None:  # fmt: skip
+        self.patient = patient
+        """Waits for a plane as long as for progress."""
         self.opcode = opcode
         self.key = key
         self.address = address
@@ -93,6 +92,8 @@ class _Message:
         """At the target, as far as known, or in `view` when it is a read."""
         self.sent = 0
         """Blocks sent, or asked for, at least once: all below this."""
+        self.planes = bytearray(min(self.count, BLOCK_WINDOW))
+        """On which each of the blocks in flight was sent, or asked for, last; block i at i modulo 1,024."""
         self.uncounted = 0
         """Blocks read that still count as in flight: they are counted several at a time."""
         self.again: list[int] = []
@@ -100,8 +101,6 @@ class _Message:
         self.recover = 0
         """After a time-out: once block `probe` is placed, an ACK says which of the blocks below this were lost."""
         self.probe = 0
-        self.ways = [_NOWHERE] * min(self.count, BLOCK_WINDOW)
-        """The plane that each block in flight was last sent, or asked for, on; that of block i is at i mod 1,024."""
         self.attempts = 0
         self.timed_block = -1
         self.timed_at = 0.0
@@ -109,10 +108,6 @@ class _Message:
         self.touched = 0.0
         """When the lowest missing block was sent last, or became the lowest."""
         self.deadline = 0.0
-
-    @property
-    def operation(self) -> TmaOpcode:
-        return TmaOpcode(self.opcode)
 
     @property
     def in_flight(self) -> int:
@@ -153,9 +148,8 @@ class TmaSource:
 
     `window_of(dst)` gives the congestion window that a destination's requests have too, and `cost_of(bytes)` what a
     block's frame takes of it; `least_rto()` is the least time-out now. `counters` gains: `tma_responses`,
-    `resent_blocks`, `timed_out_messages`, `unreachable_messages` (no plane led there),
-    `refused_messages`, and as for load/store `late_response`, `mismatched_response`, `stale_response`, `ecn_echo`,
-    `duplicate_block` (of a read).
+    `resent_blocks`, `timed_out_messages`, `unreachable_messages` (no plane led there), `refused_messages`, and as for
+    load/store `late_response`, `mismatched_response`, `stale_response`, `ecn_echo`, `duplicate_block` (of a read).
     """
 
     def __init__(
@@ -189,20 +183,21 @@ class TmaSource:
 
     def write(
         self, now: float, dst: int, key: int, address: int, data: memoryview, notify: bool, timeout_s: float,
-        transfer: Transfer, index: int,
+        transfer: Transfer, index: int, patient: bool = False,
     ) -> None:  # fmt: skip
         """Send a message of at most 2^32 - 1 bytes, now or behind those before it; complete part `index` of a transfer.
 
-        `data` must stay as it is until then. The message fails when it makes no progress for `timeout_s` seconds.
+        `data` must stay as it is until then. The message fails when it makes no progress for `timeout_s` seconds. A
+        `patient` one waits so long for a plane, too; others as long as the options say.
         """
-        self._submit(now, dst, _WRITE, key, address, data, notify, timeout_s, transfer, index)
+        self._submit(now, dst, _WRITE, key, address, data, notify, timeout_s, transfer, index, patient)
 
     def read(
         self, now: float, dst: int, key: int, address: int, into: memoryview, timeout_s: float, transfer: Transfer,
-        index: int,
+        index: int, patient: bool = False,
     ) -> None:  # fmt: skip
         """Fill `into` (1 to 2^32 - 1 bytes) from another GPU's memory, as `write` does the other way."""
-        self._submit(now, dst, _READ, key, address, into, False, timeout_s, transfer, index)
+        self._submit(now, dst, _READ, key, address, into, False, timeout_s, transfer, index, patient)
 
     def unfinished(self, dst: int | None = None) -> set[Transfer]:
         """Return the transfers that have unfinished messages, to one destination or to all."""
@@ -250,7 +245,9 @@ class TmaSource:
             self._counters["refused_messages"] += 1
             error = REFUSALS.get(frame.data[0], AccessRefused)
             self._end(d, message)
-            message.transfer.part_failed(error(message.operation, d.dst, message.address, message.total, message.key))
+            message.transfer.part_failed(
+                error(TmaOpcode(message.opcode), d.dst, message.address, message.total, message.key)
+            )
             self._pump(now, d)
             return
         else:
@@ -288,18 +285,27 @@ class TmaSource:
         return None if due == float("inf") else due
 
     def moved(self, now: float, dst: int | None, plane: int) -> int:
-        """Send, or ask for, anew what went to `dst` (None: to anybody) on `plane` last; nothing comes of it any more.
+        """Send, or ask for, anew the blocks that were last on `plane` to `dst` (None: to anybody).
 
-        Return how many blocks; those that have no plane left wait for `opened`.
+        Return how many went out; those that have no plane left wait for `opened`.
         """
-        return sum(self._move(now, d, plane) for d in self._concerned(dst))
+        count = 0
+        for d in self._concerned(dst):
+            for message in list(d.unfinished.values()):
+                missing = message.placed.missing(message.sent)
+                lost = {index for index in missing if message.planes[index % BLOCK_WINDOW] == plane}
+                if lost:
+                    self._want_again(d, message, lost)
+            count += self._send_all_again(now, d)
+        return count
 
     def opened(self, now: float, dst: int | None) -> int:
-        """Send what waited for a plane to `dst` (None: to anybody), if there is one now; return how many blocks."""
+        """Go on with what waited for a plane to `dst` (None: to anybody), if there is one now; return how many blocks
+        went out again."""
         count = 0
         for d in self._concerned(dst):
             if self._reachability.planes_to(d.dst):
-                count += self._move(now, d, _NOWHERE)
+                count += self._send_all_again(now, d)
                 self._pump(now, d)
         return count
 
@@ -316,7 +322,7 @@ class TmaSource:
 
     def _submit(
         self, now: float, dst: int, opcode: int, key: int, address: int, view: memoryview, notify: bool,
-        timeout_s: float, transfer: Transfer, index: int,
+        timeout_s: float, transfer: Transfer, index: int, patient: bool,
     ) -> None:  # fmt: skip
         d = self._destinations.get(dst)
         if d is None:
@@ -327,8 +333,14 @@ class TmaSource:
             )
             self._destinations[dst] = d
         cost = self._cost_of(min(len(view), 1 << self._block))
-        message = _Message(opcode, key, address, view, notify, self._block, cost, timeout_s, transfer, index)
+        message = _Message(opcode, key, address, view, notify, self._block, cost, timeout_s, transfer, index, patient)
         message.submitted = now
+        if not self._reachability.planes_to(dst):
+            given_up = self._given_up(dst)
+            if now >= given_up and not patient:
+                self._fail(d, message, self._unreachable(now, d, message))
+                return
+            d.due = min(d.due, max(given_up, now), now + timeout_s)
         d.waiting.append(message)
         self._pump(now, d)
 
@@ -349,10 +361,7 @@ class TmaSource:
 
     def _pump(self, now: float, d: _Destination) -> None:
         """Send what the window has room for: of each message first what was lost, then the next blocks."""
-        if not (d.sending or d.waiting):
-            return
-        if not self._reachability.planes_to(d.dst):
-            self._strand(now, d)
+        if not (d.sending or d.waiting) or not self._reachability.planes_to(d.dst):
             return
         window = d.congestion
         at = 0
@@ -361,7 +370,7 @@ class TmaSource:
                 return
             message = d.sending[at]
             if message.again:
-                self._send_again(d, message)
+                self._counters["resent_blocks"] += self._send_again(d, message)
             first = message.sent
             if first < message.count:
                 room = window.bulk_room(message.cost)
@@ -399,27 +408,48 @@ class TmaSource:
         for index in range(first, end):
             self._send_write(d, message, index, index == last or (index - first) % every == every - 1)
 
-    def _send_again(self, d: _Destination, message: _Message) -> None:
-        """Send again some of the blocks that were lost."""
+    def _send_again(self, d: _Destination, message: _Message) -> int:
+        """Send again, or ask again for, some of the blocks that were lost; return how many."""
         again = message.again
         batch: list[int] = []
         while again and len(batch) < _BURST:
             index = again.pop()
             if index not in message.placed:
                 batch.append(index)
-        self._counters["resent_blocks"] += len(batch)
-        for index in batch:
-            self._send_write(d, message, index, index == batch[-1])
+        if message.opcode == _WRITE:
+            for index in batch:
+                self._send_write(d, message, index, index == batch[-1])
+        elif batch:
+            self._send_read(d, message, batch[0], sum(1 << index - batch[0] - 1 for index in batch[1:]))
+        return len(batch)
 
-    def _ask_again(self, d: _Destination, message: _Message, missing: list[int]) -> None:
-        """Ask again for blocks, given in descending order."""
-        while missing:
-            first = missing.pop()
-            after = 0
-            for _ in range(READ_BLOCKS - 1):
-                if missing:
-                    after |= 1 << missing.pop() - first - 1
-            self._send_read(d, message, first, after)
+    def _send_all_again(self, now: float, d: _Destination) -> int:
+        """Send again all that is to be, if a plane leads there; return how many blocks."""
+        if not self._reachability.planes_to(d.dst):
+            d.due = min(d.due, self._given_up(d.dst))
+            return 0
+        count = 0
+        for message in [one for one in d.sending if one.again]:
+            message.attempts += 1
+            message.timed_block = -1
+            message.touched = now
+            d.due = min(d.due, now + d.round_trip.rto)
+            while message.again:
+                count += self._send_again(d, message)
+            if message.sent == message.count:
+                d.sending.remove(message)
+        return count
+
+    def _want_again(self, d: _Destination, message: _Message, lost: set[int]) -> None:
+        """Let blocks be sent again, beside those that are to be already."""
+        message.again = sorted(lost.union(message.again), reverse=True)
+        if message not in d.sending:
+            d.sending.insert(0, message)
+
+    def _concerned(self, dst: int | None) -> list[_Destination]:
+        if dst is None:
+            return list(self._destinations.values())
+        return [self._destinations[dst]] if dst in self._destinations else []
 
     def _send_write(self, d: _Destination, message: _Message, index: int, ack_requested: bool) -> None:
         offset = index << message.block
@@ -428,23 +458,21 @@ class TmaSource:
         if end >= message.total:
             end = message.total
             flags |= _LAST
-        message.ways[index % BLOCK_WINDOW] = self._send(d, message, index, flags, offset, message.view[offset:end])
+        plane = self._send(d, message, index, flags, offset, message.view[offset:end])
+        message.planes[index % BLOCK_WINDOW] = plane
 
     def _send_read(self, d: _Destination, message: _Message, first: int, after: int) -> None:
         """Ask for a block, and those after it whose bits are set (the first after it in bit 0)."""
         plane = self._send(d, message, first, 0, first << message.block, bitmap_of(after))
-        index = first
-        after = after << 1 | 1
-        while after:
-            if after & 1:
-                message.ways[index % BLOCK_WINDOW] = plane
-            after >>= 1
-            index += 1
+        blocks = after << 1 | 1
+        for distance in range(blocks.bit_length()):
+            if blocks >> distance & 1:
+                message.planes[(first + distance) % BLOCK_WINDOW] = plane
 
     def _send(
         self, d: _Destination, message: _Message, index: int, flags: int, offset: int, data: bytes | memoryview
     ) -> int:
-        """Send a frame; return its plane."""
+        """Send a frame and return the plane that it took."""
         plane, f, entropy = self._paths.way(d.dst, message.label + index, message.attempts)
         packet = tma_packet(
             d.headers[f] + _BYTES[entropy], d.seed, message.opcode, flags, message.block, self._incarnation,
@@ -490,68 +518,12 @@ class TmaSource:
         message.placed.add(index)
         return 1
 
-    # -------------------------------------------------------------------------------------------------------- failover
-
-    def _concerned(self, dst: int | None) -> list[_Destination]:
-        if dst is None:
-            return list(self._destinations.values())
-        return [self._destinations[dst]] if dst in self._destinations else []
-
-    def _move(self, now: float, d: _Destination, plane: int) -> int:
-        """Send anew the blocks in flight that were last sent on a plane; return how many."""
-        reachable = bool(self._reachability.planes_to(d.dst))
-        count = 0
-        for message in list(d.unfinished.values()):
-            ways = message.ways
-            lost = [index for index in message.placed.missing(message.sent) if ways[index % BLOCK_WINDOW] == plane]
-            if not lost:
-                continue
-            message.timed_block = -1
-            if not reachable:
-                for index in lost:
-                    ways[index % BLOCK_WINDOW] = _NOWHERE
-                continue
-            count += len(lost)
-            message.touched = now
-            message.deadline = now + message.timeout_s
-            d.due = min(d.due, now + d.round_trip.rto)
-            if message.opcode == _READ:
-                self._ask_again(d, message, lost[::-1])
-            else:
-                for index in lost:
-                    self._send_write(d, message, index, index == lost[-1])
-        if not reachable and (d.unfinished or d.waiting):
-            d.due = min(d.due, max(now, self._given_up(d.dst)))
-        return count
-
-    def _given_up(self, dst: int) -> float:
-        """Return when to wait no longer for a plane to a destination to which none leads."""
-        return self._reachability.unreachable_since(dst) + self._options.unreachable_s
-
-    def _strand(self, now: float, d: _Destination) -> None:
-        """Wait for a plane to a destination to which none leads, or give up all that is for it."""
-        due = self._given_up(d.dst)
-        if now < due:
-            d.due = due
-            return
-        d.due = float("inf")
-        detail = f"no plane leads there ({self._reachability.explain(d.dst, now)})"
-        messages = [*d.unfinished.values(), *d.waiting]
-        d.waiting.clear()
-        for message in messages:
-            if message.number >= 0:
-                self._end(d, message)
-            self._counters["unreachable_messages"] += 1
-            message.transfer.part_failed(
-                Unreachable(message.operation, d.dst, message.address, message.total, message.key, detail)
-            )
-
     # ---------------------------------------------------------------------------------------------------------- ending
 
     def _expire(self, now: float, d: _Destination) -> None:
         """Send again the lowest missing block of every message that made no progress, or give the message up."""
         if not self._reachability.planes_to(d.dst):
-            self._strand(now, d)
+            self._wait_for_plane(now, d)
             return
         rto = max(d.round_trip.rto, self._least_rto())
         due = float("inf")
@@ -579,16 +551,35 @@ class TmaSource:
         if gave_up:
             for message in [one for one in d.waiting if now - max(one.submitted, d.heard) >= one.timeout_s]:
                 d.waiting.remove(message)
-                self._fail(d, message)
+                self._fail(d, message, self._timed_out(d, message))
             self._pump(now, d)
+
+    def _wait_for_plane(self, now: float, d: _Destination) -> None:
+        """Fail what has waited for a plane long enough."""
+        given_up = self._given_up(d.dst)
+        d.due = given_up if given_up > now else float("inf")
+        for message in [*d.unfinished.values(), *d.waiting]:
+            deadline = message.deadline or message.submitted + message.timeout_s
+            if now < (deadline if message.patient else min(given_up, deadline)):
+                d.due = min(d.due, deadline)
+                continue
+            if message.number >= 0:
+                self._end(d, message)
+            else:
+                d.waiting.remove(message)
+            self._fail(d, message, self._unreachable(now, d, message))
+
+    def _given_up(self, dst: int) -> float:
+        """Return when to wait no longer for a plane to a destination to which none leads."""
+        return self._reachability.unreachable_since(dst) + self._options.unreachable_s
 
     def _try_again(self, d: _Destination, message: _Message) -> None:
         message.attempts += 1
         message.timed_block = -1
         if message.opcode == _READ:
-            missing = message.placed.missing(message.sent)
-            self._counters["resent_blocks"] += len(missing)
-            self._ask_again(d, message, missing[::-1])
+            message.again = message.placed.missing(message.sent)[::-1]
+            while message.again:
+                self._counters["resent_blocks"] += self._send_again(d, message)
             return
         message.probe = message.placed.lowest
         message.recover = message.sent
@@ -598,17 +589,23 @@ class TmaSource:
 
     def _give_up(self, d: _Destination, message: _Message) -> None:
         self._end(d, message)
-        self._fail(d, message)
+        self._fail(d, message, self._timed_out(d, message))
 
-    def _fail(self, d: _Destination, message: _Message) -> None:
-        self._counters["timed_out_messages"] += 1
+    def _fail(self, d: _Destination, message: _Message, error: AccessError) -> None:
+        name = "unreachable_messages" if isinstance(error, Unreachable) else "timed_out_messages"
+        self._counters[name] += 1
+        message.transfer.part_failed(error)
+
+    def _unreachable(self, now: float, d: _Destination, message: _Message) -> Unreachable:
+        detail = f"no plane leads there ({self._reachability.explain(d.dst, now)})"
+        return Unreachable(TmaOpcode(message.opcode), d.dst, message.address, message.total, message.key, detail)
+
+    def _timed_out(self, d: _Destination, message: _Message) -> TmaTimeout:
         detail = (
             f"no progress in {message.timeout_s:.1f} s after {message.placed.count} of {message.count} blocks; "
             f"is GPU {d.dst} running?"
         )
-        message.transfer.part_failed(
-            TmaTimeout(message.operation, d.dst, message.address, message.total, message.key, detail)
-        )
+        return TmaTimeout(TmaOpcode(message.opcode), d.dst, message.address, message.total, message.key, detail)
 
     def _end(self, d: _Destination, message: _Message) -> None:
         """Forget a message that was begun."""

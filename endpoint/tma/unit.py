@@ -53,8 +53,9 @@ class TmaUnit:
     # ---------------------------------------------------------------------------------------------- for the program
 
     def write(
-        self, engine: Locked, dst: int, address: int, data: memoryview, key: int, notify: bool, timeout_s: float
-    ) -> Transfer[None]:
+        self, engine: Locked, dst: int, address: int, data: memoryview, key: int, notify: bool, timeout_s: float,
+        patient: bool = False,
+    ) -> Transfer[None]:  # fmt: skip
         """Begin to write `data`, as several messages where it is longer than one may be."""
         pieces = split(len(data))
         transfer: Transfer[None] = Transfer(len(pieces), lambda _values: None)
@@ -62,22 +63,23 @@ class TmaUnit:
         def begin(now: float) -> None:
             for index, (start, end) in enumerate(pieces):
                 self.source.write(
-                    now, dst, key, address + start, data[start:end], notify, timeout_s, transfer, index
+                    now, dst, key, address + start, data[start:end], notify, timeout_s, transfer, index, patient
                 )  # fmt: skip
 
         engine.locked(begin)
         return transfer
 
     def read(
-        self, engine: Locked, dst: int, address: int, into: memoryview, key: int, timeout_s: float, result: Any
-    ) -> Transfer[Any]:
+        self, engine: Locked, dst: int, address: int, into: memoryview, key: int, timeout_s: float, result: Any,
+        patient: bool = False,
+    ) -> Transfer[Any]:  # fmt: skip
         """Begin to read into `into`; the transfer's result is `result`."""
         pieces = split(len(into))
         transfer: Transfer[Any] = Transfer(len(pieces), lambda _values: result)
 
         def begin(now: float) -> None:
             for index, (start, end) in enumerate(pieces):
-                self.source.read(now, dst, key, address + start, into[start:end], timeout_s, transfer, index)
+                self.source.read(now, dst, key, address + start, into[start:end], timeout_s, transfer, index, patient)
 
         engine.locked(begin)
         return transfer

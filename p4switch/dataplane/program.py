@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -137,6 +138,27 @@ def _decode_match(key: Key, value: int, mask: int) -> FieldMatch | None:
     if key.kind == LPM:
         return FieldMatch(value, prefix=mask.bit_count())
     return FieldMatch(value) if key.kind == OPTIONAL else FieldMatch(value, mask_or_hi=mask)
+
+
+class Snapshot:
+    """The entries of a table at one moment, in the order of their insertion.
+
+    They are decoded as they are asked for: a large table takes seconds to decode, and milliseconds to copy."""
+
+    def __init__(self, table: Table, table_id: int, words: array[int], stride: int) -> None:
+        self._table = table
+        self._table_id = table_id
+        self._words = words
+        self._stride = stride
+
+    def __len__(self) -> int:
+        return len(self._words) // self._stride
+
+    def __iter__(self) -> Iterator[EntryRecord]:
+        words, stride = self._words, self._stride
+        serials = words[::stride]
+        for i in sorted(range(len(serials)), key=serials.__getitem__):
+            yield self._table.decode(self._table_id, words[i * stride : (i + 1) * stride])
 
 
 @dataclass(frozen=True)

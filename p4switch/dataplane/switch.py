@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from p4switch.dataplane.errors import BY_STATUS, DataPlaneError, EntryMissing, InvalidArgument, WrongState
 from p4switch.dataplane.native import drop_reasons, ffi, join, open_library, split, word_count
-from p4switch.dataplane.program import EXACT, Cells, Program, Table
+from p4switch.dataplane.program import EXACT, Cells, Program, Snapshot, Table
 from p4switch.dataplane.types import (
     DELETE,
     INSERT,
@@ -30,6 +30,7 @@ from p4switch.toolchain import runtime_library
 
 LOG = logging.getLogger(__name__)
 _NONE = 0xFFFFFFFF  # SW_NONE
+DEFAULT = 4  # SW_DEFAULT: the default entry, of those whose direct counter or meter is meant
 _DRAIN_BYTES = 1 << 18
 _DRAIN_MS = 200  # how long stop() may have to wait for a thread that delivers packet-ins
 
@@ -96,8 +97,9 @@ class DataPlane:
 
     def load(self, library: Path) -> None:
         """Load a program, or replace the loaded one while traffic runs. Ports and queues stay; tables, registers,
-        counters, meters, multicast groups and clone sessions start anew; packets that wait inside are dropped. Raises
-        InvalidArgument when the library is no program for this runtime; the old program then stays."""
+        counters, meters, multicast groups and clone sessions start anew. Packets that wait in queues leave at once by
+        the old program; those that go round inside are dropped. Raises InvalidArgument when the library is no program
+        for this runtime; the old program then stays."""
         with self._lock:
             self._check(self._lib.sw_load(self._switch, str(library.absolute()).encode()))
             self._program = Program(self._ffi, self._lib.sw_program(self._switch))
@@ -107,7 +109,7 @@ class DataPlane:
     def adopt(self, other: DataPlane) -> None:
         """Take over the program of a switch that does not run, with all that was written into it, at one moment.
 
-        The other switch gets this one's program and state. Ports and queues stay; packets that wait inside are dropped.
+        The other switch gets this one's program and state. Ports and queues stay; what waits inside fares as in load().
         Raises WrongState when the other one runs or has no program.
         """
         with other._lock, self._lock:
@@ -281,8 +283,8 @@ class DataPlane:
         }
         return BY_STATUS.get(status, DataPlaneError)(messages.get(status, message))
 
-    def table_records(self, table_id: int) -> list[EntryRecord]:
-        """All entries with their counters, in the order of their insertion."""
+    def table_snapshot(self, table_id: int) -> Snapshot:
+        """All entries with their counters, as they are now."""
         table = self._table(self._loaded(), table_id)
         stride = self._check(self._lib.sw_table_stride(self._switch, table.index))
         room = 1024
@@ -294,8 +296,11 @@ class DataPlane:
             room = n + n // 8 + 16
         words = array("Q")
         words.frombytes(self._ffi.buffer(out, n * stride * 8)[:])
-        rows = sorted((words[i * stride : (i + 1) * stride] for i in range(n)), key=lambda row: row[0])
-        return [table.decode(table_id, row) for row in rows]
+        return Snapshot(table, table_id, words, stride)
+
+    def table_records(self, table_id: int) -> list[EntryRecord]:
+        """All entries with their counters, in the order of their insertion."""
+        return list(self.table_snapshot(table_id))
 
     def table_entries(self, table_id: int) -> list[TableEntry]:
         """All entries, in the order of their insertion."""
@@ -360,11 +365,11 @@ class DataPlane:
         self._check(self._lib.sw_default_set(self._switch, table.index, index, data, len(data)))
 
     def direct_counter_read(self, entry: TableEntry) -> tuple[int, int]:
-        """Packets and bytes of an entry. Raises EntryMissing."""
-        record = self.table_get(entry)
-        if record is None:
-            raise EntryMissing("there is no entry with this key")
-        return record.packets, record.bytes
+        """Packets and bytes of an entry, or of misses. Raises EntryMissing, InvalidArgument."""
+        op, words = self._key(self._table(self._loaded(), entry.table_id), entry)
+        out = self._ffi.new("uint64_t[2]")
+        self._check(self._lib.sw_direct_counter_read(self._switch, op, words, out))
+        return int(out[0]), int(out[1])
 
     def direct_counter_write(self, entry: TableEntry, packets: int, octets: int) -> None:
         op, words = self._key(self._table(self._loaded(), entry.table_id), entry)
@@ -624,8 +629,9 @@ class DataPlane:
             )
 
     def _key(self, table: Table, entry: TableEntry) -> tuple[Any, Any]:
-        words = self._ffi.new("uint64_t[]", [*table.encode_key(entry), 0])
-        return self._ffi.new("struct sw_table_op *", {"table": table.index, "priority": entry.priority}), words
+        key = [] if entry.is_default else table.encode_key(entry)
+        op = {"table": table.index, "priority": entry.priority, "op": DEFAULT if entry.is_default else 0}
+        return self._ffi.new("struct sw_table_op *", op), self._ffi.new("uint64_t[]", [*key, 0])
 
     @staticmethod
     def _uint32(what: str, value: int) -> int:

@@ -59,13 +59,14 @@ class FieldMatch:
 @dataclass(frozen=True, slots=True)
 class TableEntry:
     """An entry. matches: one per key, None for don't care. priority: larger wins; 0 where only exact and lpm keys are.
-    params: the action's arguments in order."""
+    params: the action's arguments in order. is_default: the default entry is meant, for what is kept of misses."""
 
     table_id: int
-    matches: tuple[FieldMatch | None, ...]
+    matches: tuple[FieldMatch | None, ...] = ()
     priority: int = 0
     action_id: int = 0
     params: tuple[int, ...] = ()
+    is_default: bool = False
 
 
 @dataclass(frozen=True, slots=True)

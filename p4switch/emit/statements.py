@@ -186,8 +186,9 @@ def _apply(f: Function, s: ir.ApplyTable) -> None:
         if table.direct_meter and table.meter_target is not None:
             meter = f"p4_direct_meter_read(pkt, {unit.meter_index[table.direct_meter]}, e)"
             c_type = unit.layout.c_type(table.meter_target.type)
-            with out.block("if (e->hit)"):
-                f.assign(table.meter_target, f"({c_type}){meter}")
+            out.line(f"const uint32_t color = {meter};")
+            with out.block("if (color != P4_NO_COLOR)"):
+                f.assign(table.meter_target, f"({c_type})color")
         with out.block("switch (e->action)"):
             for number, choice in enumerate(table.actions):
                 action = unit.actions[choice.action]

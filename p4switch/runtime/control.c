@@ -128,7 +128,7 @@ int sw_load(p4_switch *sw, const char *path)
         return status;
     }
     gate_enter(sw);
-    traffic_flush(sw);
+    traffic_finish(sw);
     old = sw->pipeline;
     old_pool = sw->pool;
     sw->pipeline = fresh;
@@ -161,7 +161,7 @@ int sw_adopt(p4_switch *sw, p4_switch *from)
     traffic_flush(from);
     pthread_mutex_lock(&sw->control);
     gate_enter(sw);
-    traffic_flush(sw);
+    traffic_finish(sw);
 #define SWAP(member) __typeof__(sw->member) member##_old = sw->member; sw->member = from->member; from->member = member##_old
     SWAP(pipeline);
     SWAP(pool);

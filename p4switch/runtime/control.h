@@ -42,7 +42,7 @@ struct sw_options {
 enum sw_drop {
     SW_DROP_NO_PROGRAM, SW_DROP_TOO_LONG, SW_DROP_NO_PACKET, SW_DROP_RING_FULL, SW_DROP_INGRESS,
     SW_DROP_QUEUE_FULL, SW_DROP_PRIORITY, SW_DROP_EGRESS, SW_DROP_UNBOUND, SW_DROP_TX_ERROR, SW_DROP_RECIRCULATE_FULL,
-    SW_DROP_CPU_FULL, SW_DROP_REASONS
+    SW_DROP_CPU_FULL, SW_DROP_GIVEN_UP, SW_DROP_REASONS
 };
 
 struct sw_port_status {
@@ -52,14 +52,14 @@ struct sw_port_status {
     uint32_t depth, waiting;                   /* packets */
     uint64_t rate_pps, rate_bps;               /* 0: as fast as possible */
     uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes;
-    uint64_t drops[12];                        /* by sw_drop */
+    uint64_t drops[13];                        /* by sw_drop */
 };
 
 struct sw_replica { uint32_t port, rid; };
 
 /* One table update. `word` is where its words begin in the array given with it: key_words of value, key_words of mask (range
  * keys: high end), then the action's data. A mask covers exact keys in full, lpm, ternary and optional keys as said. */
-enum sw_op { SW_INSERT = 1, SW_MODIFY = 2, SW_DELETE = 3 };
+enum sw_op { SW_INSERT = 1, SW_MODIFY = 2, SW_DELETE = 3, SW_DEFAULT = 4 };
 struct sw_table_op { uint32_t op, table, action; int32_t priority, status; uint32_t word; };
 
 struct sw_meter_config { bool configured; uint64_t cir, cburst, pir, pburst; };
@@ -69,9 +69,11 @@ typedef struct p4_switch p4_switch;
 p4_switch *sw_new(const struct sw_options *);
 void sw_free(p4_switch *);
 const char *sw_error(void);
-int sw_load(p4_switch *, const char *library);          /* load or replace the program */
+/* Load or replace the program. What waits in egress queues leaves at once, by the program that put it there; what goes round inside
+ * (recirculated, resubmitted, cloned in egress) is dropped, as its metadata mean nothing to another program. */
+int sw_load(p4_switch *, const char *library);
 /* Take over the program of a switch that does not run, with its tables, registers, counters, groups and sessions as they are, and
- * give it this one's. No packet meets anything in between; those that wait inside are dropped, as at sw_load. */
+ * give it this one's. No packet meets anything in between; of those that wait inside, the same as at sw_load. */
 int sw_adopt(p4_switch *, p4_switch *from);
 const struct p4_program *sw_program(p4_switch *);       /* NULL: none loaded */
 /* Between these two, which one thread calls, no packet is worked on: what it does meanwhile takes effect at once. Frames wait in the
@@ -110,7 +112,9 @@ int sw_meter_write(p4_switch *, uint32_t meter, uint32_t index, const struct sw_
  * after the other) by the hash of its selector keys. A modify takes the choice away again. */
 int sw_table_choose(p4_switch *, const struct sw_table_op *key, const uint64_t *words, uint32_t n, const uint32_t *actions,
                     const uint64_t *data, uint64_t data_words);
-/* Direct ones; as everywhere, `key` names an entry by its key and priority, its op and action are not looked at. */
+/* Direct ones; as everywhere, `key` names an entry by its key and priority; with op SW_DEFAULT, the default entry (misses). Its
+ * action is not looked at. */
+int sw_direct_counter_read(p4_switch *, const struct sw_table_op *key, const uint64_t *words, uint64_t *out);  /* packets, bytes */
 int sw_direct_counter_write(p4_switch *, const struct sw_table_op *key, const uint64_t *words, uint64_t packets, uint64_t bytes);
 int sw_direct_meter_read(p4_switch *, const struct sw_table_op *key, const uint64_t *words, struct sw_meter_config *);
 int sw_direct_meter_write(p4_switch *, const struct sw_table_op *key, const uint64_t *words, const struct sw_meter_config *);

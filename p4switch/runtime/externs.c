@@ -60,7 +60,11 @@ uint32_t p4_meter_execute(struct p4_packet *p, uint32_t meter, uint32_t index)
 
 uint32_t p4_direct_meter_read(struct p4_packet *p, uint32_t meter, const struct p4_entry *result)
 {
-    if (result->hit != 1) return 0;  /* neither the default entry nor one of several choices has a meter */
+    if (!result->hit) {
+        struct entry_stats *miss = p->sw->tables[p->sw->program->meters[meter].table].miss;
+        return miss && miss->meter.configured ? meter_execute(&miss->meter, p->sw->now_ns, meter_cost(p, meter)) : P4_NO_COLOR;
+    }
+    if (result->hit != 1) return 0;  /* one of several choices has no meter */
     const struct table_entry *e = (const struct table_entry *)((const char *)result - offsetof(struct table_entry, result));
     return e->stats ? meter_execute(&e->stats->meter, p->sw->now_ns, meter_cost(p, meter)) : 0;
 }

@@ -62,7 +62,7 @@ struct p4_entry {                     /* the result of a lookup; immutable while
     const uint64_t *data;             /* action data in words */
 };
 struct p4_table;
-/* Never NULL: a miss gives the default entry. Counts the direct counter (on a hit, as BMv2 does). */
+/* Never NULL: a miss gives the default entry. Counts the direct counter. */
 const struct p4_entry *p4_table_lookup(struct p4_packet *, uint32_t table, const uint64_t *key);
 
 /* Cells of a register, word arrays of P4_WORDS(width) each; the program checks index < size itself (out of range: a read gives 0,
@@ -72,6 +72,8 @@ struct p4_register_state *p4_registers(struct p4_packet *);            /* array,
 
 void p4_counter_count(struct p4_packet *, uint32_t counter, uint32_t index);   /* out of range: ignored */
 uint32_t p4_meter_execute(struct p4_packet *, uint32_t meter, uint32_t index); /* 0 green 1 yellow 2 red */
+/* P4_NO_COLOR on a miss of a table whose default entry has no meter: the field keeps its value, as on BMv2. */
+#define P4_NO_COLOR 0xffffffffu
 uint32_t p4_direct_meter_read(struct p4_packet *, uint32_t meter, const struct p4_entry *);
 bool p4_value_set_match(struct p4_packet *, uint32_t value_set, const uint64_t *key);
 uint64_t p4_random(struct p4_packet *);                                  /* 64 uniform bits */

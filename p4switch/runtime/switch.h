@@ -186,6 +186,7 @@ void traffic_receive(p4_switch *, uint32_t port, uint8_t *data, uint32_t len, ui
 void traffic_recirculated(p4_switch *);                        /* those that wait now */
 uint32_t traffic_serve(p4_switch *, bool ignore_rates);        /* egress queues; returns the packets served */
 uint64_t traffic_next_due(p4_switch *);                        /* when the next paced packet may leave; UINT64_MAX: nothing waits */
+void traffic_finish(p4_switch *);                              /* let what waits leave, before another program comes; drop the rest */
 void traffic_flush(p4_switch *);                               /* drop everything that waits */
 static inline void drop(p4_switch *sw, uint32_t port, enum sw_drop reason) { sw->stats[port & (N_PORTS - 1)].drops[reason]++; }
 

@@ -92,7 +92,13 @@ const struct p4_entry *p4_table_lookup(struct p4_packet *p, uint32_t index, cons
 {
     struct p4_table *t = &p->sw->tables[index];
     const struct table_entry *e = t->kind == TABLE_KEYLESS ? NULL : table_find(t, key);
-    if (!e) return atomic_load_explicit(&t->fallback, memory_order_acquire);
+    if (!e) {
+        if (t->miss) {
+            publish_word(&t->miss->packets, t->miss->packets + 1);
+            publish_word(&t->miss->bytes, t->miss->bytes + p->ingress_length);
+        }
+        return atomic_load_explicit(&t->fallback, memory_order_acquire);
+    }
     if (t->has_stats) {
         publish_word(&e->stats->packets, e->stats->packets + 1);
         publish_word(&e->stats->bytes, e->stats->bytes + p->ingress_length);
@@ -455,10 +461,12 @@ static int build(p4_switch *sw, const struct p4_program *program, struct p4_tabl
     t->kind = d->n_keys == 0 ? TABLE_KEYLESS : by_priority ? TABLE_PRIORITY : lpm ? TABLE_LPM : TABLE_EXACT;
     t->has_selector = d->action_profile >= 0 && program->profiles[d->action_profile].selector;
     t->has_stats = d->direct_counter >= 0 || d->direct_meter >= 0 || d->support_timeout;
+    bool of_misses = d->direct_counter >= 0 || d->direct_meter >= 0;
+    t->miss = of_misses ? calloc(1, sizeof *t->miss) : NULL;
     struct groups *none = calloc(1, sizeof *none);
     atomic_init(&t->groups, none);
     if (t->full && t->kind == TABLE_EXACT) t->only = group_new(t, t->full);
-    if (!t->full || !none || (t->kind == TABLE_EXACT && !t->only)) return fail(SW_SYSTEM, "no memory for table %s", d->name);
+    if (!t->full || !none || (of_misses && !t->miss) || (t->kind == TABLE_EXACT && !t->only)) return fail(SW_SYSTEM, "no memory for table %s", d->name);
     int status = table_set_default(sw, program, t, d->default_action, d->default_data);
     for (uint32_t i = 0; i < d->n_entries && !status; i++) {
         const struct p4_const_entry *c = &d->entries[i];
@@ -509,6 +517,7 @@ void tables_free(const struct p4_program *program, struct p4_table *tables)
         free_group(t->only);
         free(groups);
         free(atomic_load(&t->fallback));
+        free(t->miss);
         free(t->full);
     }
     free(tables);

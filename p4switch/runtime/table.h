@@ -44,6 +44,7 @@ struct p4_table {
     struct group *only;                    /* of an exact table */
     struct groups *_Atomic groups;         /* of the others */
     struct p4_entry *_Atomic fallback;     /* default entry, its data behind it */
+    struct entry_stats *miss;              /* of the default entry; NULL unless the table counts or meters its entries */
 };
 
 const struct table_entry *table_find(const struct p4_table *, const uint64_t *key);

@@ -216,13 +216,16 @@ static int enter_entry(p4_switch *sw, const struct sw_table_op *op, const uint64
     struct table_key key;
     int status = enter(sw, op->table, &t);
     if (status) return status;
-    const uint64_t *value = words + op->word;
-    status = table_key(t, value, value + t->key_words, op->priority, &key);
-    if (status) return leave(sw, status);
-    struct table_entry *e = table_exact_entry(t, &key);
-    if (!e) return leave(sw, fail(SW_MISSING, "table %s has no entry with this key", t->desc->name));
-    if (!e->stats) return leave(sw, fail(SW_INVALID, "table %s has no direct counter or meter", t->desc->name));
-    *stats = e->stats;
+    *stats = t->miss;
+    if (op->op != SW_DEFAULT) {
+        const uint64_t *value = words + op->word;
+        status = table_key(t, value, value + t->key_words, op->priority, &key);
+        if (status) return leave(sw, status);
+        struct table_entry *e = table_exact_entry(t, &key);
+        if (!e) return leave(sw, fail(SW_MISSING, "table %s has no entry with this key", t->desc->name));
+        *stats = e->stats;
+    }
+    if (!*stats) return leave(sw, fail(SW_INVALID, "table %s has no direct counter or meter", t->desc->name));
     gate_enter(sw);
     return SW_OK;
 }
@@ -231,6 +234,16 @@ static int leave_entry(p4_switch *sw)
 {
     gate_leave(sw);
     return leave(sw, SW_OK);
+}
+
+int sw_direct_counter_read(p4_switch *sw, const struct sw_table_op *key, const uint64_t *words, uint64_t *out)
+{
+    struct entry_stats *stats;
+    int status = enter_entry(sw, key, words, &stats);
+    if (status) return status;
+    out[0] = stats->packets;
+    out[1] = stats->bytes;
+    return leave_entry(sw);
 }
 
 int sw_direct_counter_write(p4_switch *sw, const struct sw_table_op *key, const uint64_t *words, uint64_t packets, uint64_t bytes)

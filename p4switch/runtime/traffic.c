@@ -29,7 +29,7 @@ static void discard(p4_switch *sw, struct packet *k, uint32_t port, enum sw_drop
         [SW_DROP_EGRESS] = "by egress",
         [SW_DROP_QUEUE_FULL] = "the egress queue is full", [SW_DROP_PRIORITY] = "there is no queue of its priority",
         [SW_DROP_UNBOUND] = "the port has no interface", [SW_DROP_RECIRCULATE_FULL] = "the recirculation queue is full",
-        [SW_DROP_CPU_FULL] = "the packet-in queue is full"};
+        [SW_DROP_CPU_FULL] = "the packet-in queue is full", [SW_DROP_GIVEN_UP] = "it went round inside, and was given up"};
     drop(sw, port, reason);
     if (traced(sw)) trace_event(sw, k, "dropped at port %u: %s", port, why[reason] ? why[reason] : "?");
     pool_put(&sw->pool, k);
@@ -241,13 +241,30 @@ uint64_t traffic_next_due(p4_switch *sw)
 
 void traffic_flush(p4_switch *sw)
 {
-    while (sw->n_active) pool_put(&sw->pool, dequeue(sw, &sw->queues[sw->active[0]]));
+    while (sw->n_active) {
+        uint32_t port = sw->active[0] / sw->options.priorities;
+        discard(sw, dequeue(sw, &sw->queues[sw->active[0]]), port, SW_DROP_GIVEN_UP);
+    }
     for (struct packet *k = sw->recirculated, *next; k; k = next) {
         next = k->next;
-        pool_put(&sw->pool, k);
+        discard(sw, k, k->p.std.ingress_port, SW_DROP_GIVEN_UP);
     }
     sw->recirculated = sw->recirculated_last = NULL;
     sw->n_recirculated = 0;
+}
+
+void traffic_finish(p4_switch *sw)
+{
+    uint32_t waiting = 0;
+    for (uint32_t i = 0; i < sw->n_active; i++) waiting += sw->queues[sw->active[i]].count;
+    sw->now_ns = clock_ns();
+    while (sw->n_active) {  /* copies that egress makes meanwhile are no longer among those that waited */
+        uint32_t served = traffic_serve(sw, true);
+        if (served >= waiting) break;
+        waiting -= served;
+    }
+    port_flush_all(sw);
+    traffic_flush(sw);
 }
 
 /* ---- copies -------------------------------------------------------------------------------------------------------- */

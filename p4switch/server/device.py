@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterator
 
 from finsy.proto import U128, p4r
 
@@ -61,8 +62,8 @@ class Device:
             config = self._authorize(request)
             write(self._require_entities(), request, config)
 
-    def read(self, request: p4r.ReadRequest) -> tuple[list[p4r.ReadResponse], BatchError | None]:
-        """Carry out a Read; the error, if any, is to be told after the responses."""
+    def read(self, request: p4r.ReadRequest) -> tuple[Iterator[p4r.ReadResponse], BatchError | None]:
+        """Carry out a Read; responses are made as they are asked for. The error, if any, is to be told after them."""
         with self._lock:
             self._arbiter.check_device(request.device_id)
             config = None

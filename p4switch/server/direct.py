@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from finsy.proto import p4r
 
-from p4switch.dataplane import EntryRecord
+from p4switch.dataplane import EntryRecord, TableEntry
 from p4switch.server.arrays import check_count
 from p4switch.server.handler import Sink, Undo, only_modify
 from p4switch.server.meters import decode_meter, encode_meter, refuse_color_counters
 from p4switch.server.schema import Table
-from p4switch.server.status import INVALID_ARGUMENT, NOT_FOUND, UNIMPLEMENTED, RequestError
+from p4switch.server.status import INVALID_ARGUMENT, NOT_FOUND, RequestError
 from p4switch.server.table_reads import describe_key, find_records
 from p4switch.server.table_state import TableState
 
@@ -29,19 +31,26 @@ class _DirectEntities:
     def _one(self, message: p4r.DirectCounterEntry | p4r.DirectMeterEntry, what: str) -> tuple[Table, EntryRecord]:
         table = self._table(message, what)
         if message.table_entry.is_default_action:
-            raise RequestError(
-                UNIMPLEMENTED, f"table '{table.name}': a {what} is kept for entries only, not for misses"
-            )
+            return table, self._misses(table, message.table_entry)
         record = self._state.get(table, self._state.decode_key(table, message.table_entry))
         if record is None:
             raise RequestError(NOT_FOUND, f"entry of table '{table.name}': it does not exist")
         return table, record
 
+    def _misses(self, table: Table, message: p4r.TableEntry) -> EntryRecord:
+        """Give what is kept of the default entry."""
+        if message.match or message.priority:
+            what = f"default entry of table '{table.name}'"
+            raise RequestError(INVALID_ARGUMENT, f"{what}: it has neither match fields nor a priority")
+        entry = TableEntry(table.id, is_default=True)
+        return EntryRecord(entry, False, *self._state.dataplane.direct_counter_read(entry), 0)
+
     def _select(
         self, query: p4r.DirectCounterEntry | p4r.DirectMeterEntry, what: str, sink: Sink
-    ) -> list[tuple[Table, EntryRecord]]:
-        if query.table_entry.match:
-            return [self._one(query, what)]
+    ) -> Iterator[tuple[Table, EntryRecord]]:
+        """Find what a query means, as it is now; the records come as they are asked for."""
+        if query.table_entry.match or (query.table_entry.is_default_action and query.table_entry.table_id):
+            return iter([self._one(query, what)])
         if query.table_entry.table_id:
             tables = [self._table(query, what)]
         else:
@@ -50,7 +59,8 @@ class _DirectEntities:
                 for table in self._state.schema.tables.values()
                 if (table.direct_counter if what == "direct counter" else table.direct_meter) and sink.shows(table.id)
             ]
-        return [(table, record) for table in tables for record in find_records(self._state, table, query.table_entry)]
+        found = [(table, find_records(self._state, table, query.table_entry)) for table in tables]
+        return ((table, record) for table, records in found for record in records)
 
 
 class DirectCounterEntities(_DirectEntities):
@@ -70,11 +80,17 @@ class DirectCounterEntities(_DirectEntities):
         return lambda: self._state.dataplane.direct_counter_write(record.entry, record.packets, record.bytes)
 
     def read(self, query: p4r.DirectCounterEntry, sink: Sink) -> None:
-        for table, record in self._select(query, "direct counter", sink):
-            message = sink.add().direct_counter_entry
-            describe_key(table, record, message.table_entry)
-            message.data.packet_count = record.packets
-            message.data.byte_count = record.bytes
+        found = self._select(query, "direct counter", sink)
+
+        def fill(chunk: Sink) -> Iterator[None]:
+            for table, record in found:
+                message = chunk.add().direct_counter_entry
+                describe_key(table, record, message.table_entry)
+                message.data.packet_count = record.packets
+                message.data.byte_count = record.bytes
+                yield
+
+        sink.later(fill)
 
 
 class DirectMeterEntities(_DirectEntities):
@@ -95,7 +111,13 @@ class DirectMeterEntities(_DirectEntities):
 
     def read(self, query: p4r.DirectMeterEntry, sink: Sink) -> None:
         refuse_color_counters(query, "direct meter")
-        for table, record in self._select(query, "direct meter", sink):
-            message = sink.add().direct_meter_entry
-            describe_key(table, record, message.table_entry)
-            encode_meter(self._state.dataplane.direct_meter_config(record.entry), message)
+        found = self._select(query, "direct meter", sink)
+
+        def fill(chunk: Sink) -> Iterator[None]:
+            for table, record in found:
+                message = chunk.add().direct_meter_entry
+                describe_key(table, record, message.table_entry)
+                encode_meter(self._state.meter_of(table, record.entry), message)
+                yield
+
+        sink.later(fill)

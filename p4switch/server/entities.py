@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import Protocol
 
 from finsy.proto import p4r
@@ -98,8 +99,11 @@ class Entities:
 
     def read(
         self, request: p4r.ReadRequest, role: RoleConfig | None
-    ) -> tuple[list[p4r.ReadResponse], BatchError | None]:
-        """Read everything that the request asks for; the error, if any, is to be told after the responses."""
+    ) -> tuple[Iterator[p4r.ReadResponse], BatchError | None]:
+        """Read everything that the request asks for, as it is now; an error is to be told after the responses.
+
+        The responses are made as they are asked for, for which nothing has to be locked.
+        """
         sink = Sink(role)
         errors = []
         for query in request.entities:
@@ -115,7 +119,7 @@ class Entities:
             except RequestError as error:
                 errors.append(error.to_p4_error())
         failed = any(error.canonical_code != status.OK for error in errors)
-        return sink.responses, BatchError("queries", errors) if failed else None
+        return sink.responses(), BatchError("queries", errors) if failed else None
 
     def close(self) -> None:
         """Stop what runs in the background."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from finsy.proto import p4r
@@ -17,14 +17,19 @@ DELETE = p4r.Update.DELETE
 
 Undo = Callable[[], None]
 
+Later = Callable[["Sink"], Iterator[None]]
+
 _CHUNK = 512  # entities in a ReadResponse: some 50 KB
 
 
 class Sink:
-    """Collects the entities that a Read finds, in responses of bounded size. role: only what it may write, None all."""
+    """Collects the entities that a Read finds, in responses of bounded size. role: only what it may write, None all.
+
+    Handlers are called while the device is locked. What may be much they add `later`.
+    """
 
     def __init__(self, role: RoleConfig | None = None) -> None:
-        self.responses: list[p4r.ReadResponse] = []
+        self._parts: list[p4r.ReadResponse | Later] = []
         self._role = role
 
     def shows(self, p4_id: int) -> bool:
@@ -33,9 +38,32 @@ class Sink:
 
     def add(self) -> p4r.Entity:
         """Append an empty entity, to be filled in."""
-        if not self.responses or len(self.responses[-1].entities) >= _CHUNK:
-            self.responses.append(p4r.ReadResponse())
-        return self.responses[-1].entities.add()
+        last = self._parts[-1] if self._parts else None
+        if not isinstance(last, p4r.ReadResponse) or len(last.entities) >= _CHUNK:
+            last = p4r.ReadResponse()
+            self._parts.append(last)
+        return last.entities.add()
+
+    def later(self, fill: Later) -> None:
+        """Append entities that are made while the answer is sent, when the device is not locked any more.
+
+        fill: adds an entity to the sink that it is given per step; it works on what was copied before, or takes it that
+        entries have gone meanwhile.
+        """
+        self._parts.append(fill)
+
+    def responses(self) -> Iterator[p4r.ReadResponse]:
+        """Yield the responses, one after the other; can be done once."""
+        for part in self._parts:
+            if isinstance(part, p4r.ReadResponse):
+                yield part
+                continue
+            chunk = Sink(self._role)
+            for _ in part(chunk):
+                if len(chunk._parts) > 1:
+                    yield from chunk._parts[:1]  # type: ignore[misc]
+                    del chunk._parts[0]
+            yield from chunk.responses()
 
 
 class DataPlaneUser:

@@ -118,7 +118,8 @@ class P4RuntimeServer:
 
     def _read(self, request: p4r.ReadRequest, context: grpc.ServicerContext) -> Iterator[p4r.ReadResponse]:
         responses, error = _guarded(context, lambda: self._device.read(request))
-        yield from responses
+        while (response := _guarded(context, lambda: next(responses, None))) is not None:
+            yield response
         if error is not None:
             status.abort(context, error)
 

@@ -39,11 +39,37 @@ def snapshot(entities: Entities, target: Schema) -> list[p4r.Update]:
     add(INSERT, read(action_profile_group=p4r.ActionProfileGroup()))
     add(INSERT, (e for e in read(table_entry=everything) if not e.table_entry.is_const))
     written = entities.tables.written_defaults
-    defaults = read(table_entry=p4r.TableEntry(is_default_action=True))
-    add(MODIFY, (e for e in defaults if e.table_entry.table_id in written))
+    everything.is_default_action = True
+    defaults = list(read(table_entry=everything))
+    add(MODIFY, (_without_misses(e) for e in defaults if e.table_entry.table_id in written))
+    add(MODIFY, (misses for e in defaults if (misses := _misses_of(e, target)) is not None))
     add(MODIFY, filter(_counts_in(target), read(counter_entry=p4r.CounterEntry())))
     add(MODIFY, filter(_holds_in(target), read(register_entry=p4r.RegisterEntry())))
     return updates
+
+
+def _without_misses(entity: p4r.Entity) -> p4r.Entity:
+    """Give a default entry without its counts and meter."""
+    alone = p4r.Entity()
+    alone.CopyFrom(entity)
+    alone.table_entry.ClearField("counter_data")
+    alone.table_entry.ClearField("meter_config")
+    return alone
+
+
+def _misses_of(entity: p4r.Entity, target: Schema) -> p4r.Entity | None:
+    """Give what a default entry counted, where the target counts it too, and its meter; None where there is neither."""
+    entry = entity.table_entry
+    table = target.tables.get(entry.table_id)
+    misses = p4r.TableEntry(table_id=entry.table_id, is_default_action=True)
+    counted = entry.counter_data.packet_count or entry.counter_data.byte_count
+    if counted and table is not None and table.direct_counter:
+        misses.counter_data.CopyFrom(entry.counter_data)
+    if entry.HasField("meter_config"):
+        misses.meter_config.CopyFrom(entry.meter_config)
+    if not misses.HasField("counter_data") and not misses.HasField("meter_config"):
+        return None
+    return p4r.Entity(table_entry=misses)
 
 
 def _counts_in(target: Schema) -> Callable[[p4r.Entity], bool]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 
 from finsy.proto import p4r
 
-from p4switch.dataplane import EntryRecord
+from p4switch.dataplane import EntryRecord, TableEntry
 from p4switch.server.actions import encode_action
 from p4switch.server.handler import Sink
-from p4switch.server.matches import decode_matches, encode_matches
+from p4switch.server.matches import EntryKey, decode_matches, encode_matches
 from p4switch.server.schema import Table
 from p4switch.server.status import INVALID_ARGUMENT, RequestError
 from p4switch.server.table_state import Note, TableState
@@ -21,39 +22,64 @@ def read_tables(state: TableState, query: p4r.TableEntry, sink: Sink) -> None:
         if query.is_default_action:
             _add_default(state, table, query, sink)
             continue
-        for record in find_records(state, table, query):
-            note = state.note(table, (record.entry.matches, record.entry.priority))
-            if query.controller_metadata and (note is None or note.controller_metadata != query.controller_metadata):
-                continue
-            if query.metadata and (note is None or note.metadata != query.metadata):
-                continue
-            _add(state, table, record, note, query, sink)
+        sink.later(partial(_add_all, state, table, find_records(state, table, query), state.notes(table), query))
 
 
-def find_records(state: TableState, table: Table, query: p4r.TableEntry) -> Iterable[EntryRecord]:
-    """Find the entries that a query selects by match, priority and action."""
+def find_records(state: TableState, table: Table, query: p4r.TableEntry) -> Iterator[EntryRecord]:
+    """Find the entries that a query selects by match, priority and action, as they are now.
+
+    RequestError if the query is wrong; then the records come as they are asked for, for which nothing has to be locked.
+    """
+    wanted = query.action.action.action_id
+    if wanted and wanted not in table.actions:
+        raise RequestError(INVALID_ARGUMENT, f"table '{table.name}' has no action with id {wanted}")
+    found: Iterable[EntryRecord]
+    matches, priority = None, query.priority
     if query.match:
         matches = decode_matches(table.keys, table.positions, f"table '{table.name}'", query.match)
-        if table.needs_priority and query.priority == 0:
-            found = [r for r in state.dataplane.table_records(table.id) if r.entry.matches == matches]
-        else:
-            record = state.get(table, (matches, query.priority))
-            found = [record] if record is not None else []
+    if matches is not None and (priority or not table.needs_priority):
+        record = state.get(table, (matches, priority))
+        found = [record] if record is not None else []
     else:
-        found = state.dataplane.table_records(table.id)
-        if query.priority:
-            found = [record for record in found if record.entry.priority == query.priority]
-    wanted = query.action.action.action_id
-    if wanted:
-        if wanted not in table.actions:
-            raise RequestError(INVALID_ARGUMENT, f"table '{table.name}' has no action with id {wanted}")
-        found = [record for record in found if record.entry.action_id == wanted]
-    return found
+        found = state.dataplane.table_snapshot(table.id)
+
+    def selected(record: EntryRecord) -> bool:
+        entry = record.entry
+        return (
+            (matches is None or entry.matches == matches)
+            and (not priority or entry.priority == priority)
+            and (not wanted or entry.action_id == wanted)
+        )
+
+    return filter(selected, found)
+
+
+def _add_all(
+    state: TableState,
+    table: Table,
+    records: Iterable[EntryRecord],
+    notes: Mapping[EntryKey, Note],
+    query: p4r.TableEntry,
+    sink: Sink,
+) -> Iterator[None]:
+    """Add entries to an answer, one per step."""
+    for record in records:
+        # Hashing a key costs more than asking whether there are any notes.
+        note = notes.get((record.entry.matches, record.entry.priority)) if notes else None
+        if query.controller_metadata and (note is None or note.controller_metadata != query.controller_metadata):
+            continue
+        if query.metadata and (note is None or note.metadata != query.metadata):
+            continue
+        _add(state, table, record, note, query, sink)
+        yield
 
 
 def describe_key(table: Table, record: EntryRecord, into: p4r.TableEntry) -> None:
     """Fill in what identifies an entry."""
     into.table_id = table.id
+    if record.entry.is_default:
+        into.is_default_action = True
+        return
     encode_matches(table.keys, record.entry.matches, into)
     into.priority = record.entry.priority
 
@@ -88,7 +114,7 @@ def _add(
         message.counter_data.packet_count = record.packets
         message.counter_data.byte_count = record.bytes
     if query.HasField("meter_config") and table.direct_meter:
-        meter = state.meter(table, record.entry)
+        meter = state.meter_of(table, record.entry)
         if meter is not None:
             config = message.meter_config
             config.cir, config.cburst, config.pir, config.pburst = meter
@@ -111,3 +137,10 @@ def _add_default(state: TableState, table: Table, query: p4r.TableEntry, sink: S
     note = state.default_notes.get(table.id)
     if note is not None:
         note.put(message)
+    entry = TableEntry(table.id, is_default=True)
+    if query.HasField("counter_data") and table.direct_counter:
+        counts = state.dataplane.direct_counter_read(entry)
+        message.counter_data.packet_count, message.counter_data.byte_count = counts
+    if query.HasField("meter_config") and table.direct_meter and (meter := state.meter(table, entry)) is not None:
+        config = message.meter_config
+        config.cir, config.cburst, config.pir, config.pburst = meter

@@ -6,11 +6,12 @@ The data plane holds the entries; kept here are metadata, cookies and idle time-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from finsy.proto import p4r
 
-from p4switch.dataplane import DataPlane, EntryRecord, TableEntry
+from p4switch.dataplane import DataPlane, DataPlaneError, EntryRecord, TableEntry
 from p4switch.server.handler import DataPlaneUser
 from p4switch.server.matches import EntryKey, decode_matches
 from p4switch.server.meters import MeterConfig
@@ -85,9 +86,19 @@ class TableState(DataPlaneUser):
         """Return the configuration of an entry's direct meter, None for the default one or no meter at all."""
         return self.dataplane.direct_meter_config(entry) if table.direct_meter else None
 
+    def meter_of(self, table: Table, entry: TableEntry) -> MeterConfig | None:
+        """Like `meter`, for an entry that may have gone since it was read, or whose program has."""
+        with suppress(DataPlaneError):
+            return self.meter(table, entry)
+        return None
+
     def note(self, table: Table, key: EntryKey) -> Note | None:
         notes = self._notes[table.id]
         return notes.get(key) if notes else None  # hashing a key costs more than asking whether there are any
+
+    def notes(self, table: Table) -> dict[EntryKey, Note]:
+        """Return a copy of all notes on a table's entries."""
+        return dict(self._notes[table.id])
 
     def set_note(self, table: Table, key: EntryKey, note: Note | None) -> None:
         if table.implementation:

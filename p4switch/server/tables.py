@@ -162,10 +162,32 @@ class TableEntities:
             raise RequestError(INVALID_ARGUMENT, f"{what}: it has neither match fields nor a priority")
         if message.idle_timeout_ns or message.HasField("time_since_last_hit"):
             raise RequestError(INVALID_ARGUMENT, f"{what}: default entries have no idle time-out")
+        counter, meter = self._decode_resources(table, message)
+        of_misses = counter is not None or meter is not None
+        undos: list[Undo] = []
+        if message.HasField("action") or not of_misses:
+            undos.append(self._write_default_action(table, message, what))
+        if of_misses:
+            undos.append(self._write_misses(table, counter, meter))
+
+        def undo() -> None:
+            for each in reversed(undos):
+                each()
+
+        return undo
+
+    def _write_misses(self, table: Table, counter: tuple[int, int] | None, meter: MeterConfig | None) -> Undo:
+        """Set the direct counter and meter of the default entry, which tell of misses."""
+        entry = TableEntry(table.id, is_default=True)
+        dataplane = self._state.dataplane
+        old_counter = dataplane.direct_counter_read(entry) if counter is not None else None
+        old_meter = self._state.meter(table, entry)
+        self._set_resources(entry, counter, meter)
+        return lambda: self._set_resources(entry, old_counter, old_meter, reset_meter=meter is not None)
+
+    def _write_default_action(self, table: Table, message: p4r.TableEntry, what: str) -> Undo:
         if table.const_default or table.implementation:
             raise RequestError(PERMISSION_DENIED, f"{what} is const")
-        if message.HasField("meter_config") or message.HasField("counter_data"):
-            raise RequestError(UNIMPLEMENTED, f"{what}: this switch counts and meters entries only, not misses")
         old: tuple[int | None, Params] = (None, ())
         if table.id in self._state.written_defaults:
             old = self._state.dataplane.table_default(table.id)

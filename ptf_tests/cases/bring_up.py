@@ -258,7 +258,7 @@ class CarrierLost(ManagedTest):
         self.carrier(2, up=False)
         self.keepalive()
         self.expect_silence_on([2])
-        self.expect_dropped_here(1, store(1, 2), "link_not_up")
+        self.expect_dropped_here(1, store(1, 2), "dead_port")
         self.expect_dropped_here(2, in_session(store(2, 1), peer.session), "link_not_up")
         self.carrier(2, up=True)
         self.keepalive()

@@ -231,6 +231,7 @@ class StalledPeer(EventTest):
         self.expect_nothing_on([1, 3])
         self.keepalive()
         self.expect_told([1, 3], DOWN, 2)
+        self.expect_event(1, DOWN, 2)  # the frame that waited, turned around
         peer.expect_init(peer_epoch=peer.epoch)
         peer.send(peer.init())
         peer.expect_init(Kind.LLR_INIT_ECHO)

@@ -40,11 +40,11 @@ class Vectors(EthlinkTest):
             if fields["kind"] != 1 or fields["session"] or fields["next"] not in (1, 2) or fields["hops"] < 2:
                 continue
             tried += 1
-            self.insert("fabric_tenant", {"src": fields["src"]}, "set_tenant", tenant=7)
+            self.insert("fabric_tenant", {"owner": fields["src"]}, "set_tenant", tenant=7)
             self.insert("forward", {"tenant": 7, "dst": fields["dst"]}, "to_port", port=2)
             with self.subTest(vector["name"]):
                 self.expect_forwarded(5, bytes.fromhex(vector["hex"]), 2)
-            self.delete("fabric_tenant", {"src": fields["src"]})
+            self.delete("fabric_tenant", {"owner": fields["src"]})
             self.delete("forward", {"tenant": 7, "dst": fields["dst"]})
         self.assertGreaterEqual(tried, 5)
 
@@ -133,7 +133,7 @@ class ProbesAndEvents(EthlinkTest):
     def runTest(self) -> None:
         self.expect_forwarded(1, probe(1, 2), 2)
         self.expect_forwarded(1, probe(1, 2) / (b"\x01" * 100), 2)
-        self.insert("fabric_tenant", {"src": SWITCH_ID + 1}, "set_tenant", tenant=TENANT)
+        self.insert("fabric_tenant", {"owner": 2}, "set_tenant", tenant=TENANT)  # an event is its reader's
         event = Event(type="LINK_DOWN", plane=1, subject=101, sequence=65535, detail=7, timestamp=2**48 - 1)
         self.expect_forwarded(UPLINKS[1], Link() / OEFH(src=SWITCH_ID + 1, dst=2, hops=8, vc=7) / event, 2)
 

@@ -384,20 +384,23 @@ class PeerAnnouncesCreditsInUse(HoldTest):
         self.expect_credits(2, sender_credits_consumed=one_lane(0, 10))
 
 
-class LinkDownKeepsWhatWaits(HoldTest):
-    """A carrier that goes takes no held frame with it."""
+class NothingWaitsForADeadPort(HoldTest):
+    """When the carrier goes what waits leaves, and nothing waits until the link is up again (turned_around.py)."""
 
     def runTest(self) -> None:
         (peer,) = self.links(2, profile=SMALL)
         self.fill(peer)
         frames = self.stores(1, 2, 4)
+        before = self.drops()
         self.hold(2, frames)
         self.carrier(2, up=False)
-        self.expect_dropped_here(1, store(1, 2), "link_not_up")
-        self.expect_silence_on([2])
+        self.wait_for_drops(before, {("dead_port", 1): 4})
+        self.expect_dropped_here(1, store(1, 2), "dead_port")
+        self.expect_credits(2, held_frames=NONE)
         self.carrier(2, up=True)
         peer.bring_up()
         for frame in frames:
+            self.send(1, frame)
             peer.expect_data(frame)
 
 

@@ -32,7 +32,7 @@ class UnknownOnFabricPort(EthlinkTest):
     def runTest(self) -> None:
         self.expect_dropped(5, store(333, 2), "unknown_source")
         self.expect_dropped(5, store(1, 2), "unknown_source")
-        self.insert("fabric_tenant", {"src": 333}, "set_tenant", tenant=1)
+        self.insert("fabric_tenant", {"owner": 333}, "set_tenant", tenant=1)
         self.expect_forwarded(5, store(333, 2), 2)
 
 
@@ -41,6 +41,6 @@ class TenantOfFabricSourceChanges(EthlinkTest):
 
     def runTest(self) -> None:
         self.expect_forwarded(5, store(REMOTE[0], 1), 1)
-        self.modify(self.switch.names.entry("fabric_tenant", {"src": REMOTE[0]}, "set_tenant", tenant=2))
+        self.modify(self.switch.names.entry("fabric_tenant", {"owner": REMOTE[0]}, "set_tenant", tenant=2))
         self.expect_dropped(5, store(REMOTE[0], 1), "other_tenant")
         self.expect_forwarded(5, store(REMOTE[0], 4), 4)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from controller.status import ControllerStatus, State, SwitchStatus
 from topologies.describe import describe
 from topologies.topos import parse_topo
 
+REPOSITORY = Path(__file__).resolve().parents[2]
 P4INFO = 'pkg_info { arch: "v1model" }\n'
 
 
@@ -123,3 +126,13 @@ def test_faults_are_one_message(
 def test_without_a_description_the_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["routes", "--fabric", str(tmp_path / "no.json")]) == 1
     assert capsys.readouterr().err == f"controller: {tmp_path}/no.json: cannot be read: No such file or directory\n"
+
+
+@pytest.mark.parametrize("command", ["watch", "credits", "counters", "drift"])
+def test_without_a_fabric_the_commands_say_what_to_do(command: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "controller", command], capture_output=True, text=True, check=False, cwd=REPOSITORY,
+        env={**{n: v for n, v in os.environ.items() if n != "ETHLINK_FABRIC"}, "RUN_DIR": str(tmp_path)},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "controller: No fabric is running. Start one in another terminal with: make run\n"

@@ -23,6 +23,8 @@ from endpoint.link import LinkLayer, OpenLink
 from endpoint.managed_link import ManagedLink
 from endpoint.port import Port
 
+PROFILE: Final = LinkProfile(silence_ms=300)
+"""A switch in Python, on a machine that does other things too, is slow to speak."""
 _TICK_S: Final = 0.001
 
 
@@ -44,7 +46,7 @@ class _Place:
         self.counters: Counter[str] = Counter()
         self.port = Port(iface, 8 << 20, self.counters)
         self.link: LinkLayer = (
-            ManagedLink(self.port, self.counters, LinkProfile()) if managed else OpenLink(self.port, self.counters)
+            ManagedLink(self.port, self.counters, PROFILE) if managed else OpenLink(self.port, self.counters)
         )
         self.up = True
         self.sequence = 0

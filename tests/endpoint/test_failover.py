@@ -15,14 +15,13 @@ import numpy as np
 import pytest
 
 from codec.constants import EventType
-from codec.profile import LinkProfile
 from endpoint import EndpointOptions, Gpu, LsuTimeout, Unreachable
 from endpoint.traffic import patterns
 from endpoint.traffic.patterns import Parameters, Run
 from endpoint.traffic.progress import Progress
 from endpoint.traffic.report import Report
 from tests.endpoint.conftest import add_cable, ip, settle
-from tests.endpoint.soft_switch import SoftSwitch, cables
+from tests.endpoint.soft_switch import PROFILE, SoftSwitch, cables
 
 ROOT = Path(__file__).resolve().parents[2]
 PLANES = (0, 1)
@@ -56,7 +55,7 @@ class Fabric:
     def start_gpu(self, gpu: int, options: EndpointOptions, *, managed: bool = True, incarnation: int = 1) -> Gpu:
         return self._gpus(
             gpu, self.ports(gpu), peers=IDS, options=options, incarnation=incarnation,
-            managed=dict.fromkeys(PLANES, LinkProfile()) if managed else {},
+            managed=dict.fromkeys(PLANES, PROFILE) if managed else {},
         )  # fmt: skip
 
     @staticmethod
@@ -127,27 +126,27 @@ class Adds(threading.Thread):
 
 
 class Bulk(threading.Thread):
-    """Writes, with a notification each, and reads back a megabyte at a time, without a pause."""
+    """Writes and reads back long messages without a pause, each compared."""
 
-    def __init__(self, gpu: Gpu, dst: int) -> None:
+    def __init__(self, gpu: Gpu, dst: int, size: int = 1 << 16) -> None:
         super().__init__(daemon=True)
-        self.gpu, self.dst = gpu, dst
+        self.gpu, self.dst, self.size = gpu, dst, size
         self.stopped = threading.Event()
-        self.written = 0
+        self.done = 0
         self.longest_s = 0.0
         self.error: BaseException | None = None
         self.start()
 
     def run(self) -> None:
+        chooser = np.random.default_rng(self.gpu.id)
         try:
             while not self.stopped.is_set():
-                data = np.random.default_rng(self.written).integers(0, 256, 1 << 20, np.uint8)
-                transfers = [self.gpu.write_async(self.dst, 0, data, key=2, notify=True)]
-                transfers[0].result()
-                self.written += 1
-                transfers.append(self.gpu.read_async(self.dst, 0, 1 << 20, key=2))
-                assert transfers[1].result() == data.tobytes()
-                self.longest_s = max(self.longest_s, *(transfer.duration_s for transfer in transfers))
+                data = chooser.integers(0, 256, self.size, np.uint8).tobytes()
+                start = time.monotonic()
+                self.gpu.write(self.dst, 0, data)
+                assert self.gpu.read(self.dst, 0, self.size) == data
+                self.longest_s = max(self.longest_s, time.monotonic() - start)
+                self.done += 1
         except BaseException as error:
             self.error = error
 
@@ -160,27 +159,6 @@ class Bulk(threading.Thread):
 
 
 # --------------------------------------------------------------------------------------------------- a peer's cable
-
-
-@pytest.mark.parametrize("end", ["s1g2", "s0g1", "s1g1"])
-def test_messages_move_at_once_too(fabric: Fabric, end: str) -> None:
-    """A peer's cable or an own one is cut under bulk; the time-outs are 15 s."""
-    a, b, _ = whole(fabric, SLOW_RTO)
-    b.register(1 << 20, key=2)
-    bulk = Bulk(a, 2)
-    plane = int(end[1])
-    for _ in range(5):
-        time.sleep(0.1)
-        ip(f"link set {end} down")
-        assert settle(lambda: planes_to(a, 2) == (1 - plane,), 5)
-        time.sleep(0.05)
-        ip(f"link set {end} up")
-        assert settle(lambda: planes_to(a, 2) == PLANES and planes_to(b, 1) == PLANES, 5)
-    bulk.end()
-    assert bulk.longest_s < 5
-    assert b.notifications == b.counters()["messages"] == bulk.written > 0
-    assert a.counters()["moved_requests"] > 0
-    assert "resent_blocks" not in a.counters()
 
 
 def test_a_peers_cut_cable_moves_what_is_unfinished_at_once(fabric: Fabric) -> None:
@@ -226,7 +204,58 @@ def test_own_cut_cable_moves_everything_at_once(fabric: Fabric) -> None:
     adds.check(regions)
     assert adds.longest_s < 5
     assert "resent_requests" not in a.counters()
-    assert [what for what in whats(a) if what[0] == "own link down"] == [("own link down", 0, None)] * 5
+    assert whats(a).count(("own link down", 0, None)) >= 5
+
+
+@pytest.mark.parametrize("end", ["s1g2", "s1g1"], ids=["the target's cable", "the source's cable"])
+def test_blocks_move_too(fabric: Fabric, end: str) -> None:
+    """Messages of RDMA: what was on the cut cable is sent, or asked for, on the other plane without a time-out."""
+    a, b, _ = whole(fabric, SLOW_RTO)
+    b.register(1 << 16)
+    bulk = Bulk(a, 2)
+    assert settle(lambda: bulk.done > 2, 10)
+    before = a.counters().get("moved_requests", 0)
+    for _ in range(8):
+        done = bulk.done
+        ip(f"link set {end} down")
+        assert settle(lambda: planes_to(a, 2) == (0,), 5)
+        assert settle(lambda done=done: bulk.done > done + 1, 10)  # type: ignore[misc]
+        ip(f"link set {end} up")
+        assert settle(lambda: planes_to(a, 2) == PLANES, 5)
+    bulk.end()
+    assert bulk.longest_s < 5
+    assert a.counters()["moved_requests"] > before
+    assert "timed_out_messages" not in a.counters()
+
+
+def test_messages_wait_for_a_plane_and_fail_in_bounded_time(fabric: Fabric) -> None:
+    a, b, c = whole(fabric, replace(SLOW_RTO, unreachable_s=1.0))
+    for gpu in (b, c):
+        gpu.register(1 << 16)
+    bulk, other = Bulk(a, 2), Bulk(a, 3)
+    assert settle(lambda: bulk.done > 2, 10)
+    for plane in PLANES:
+        ip(f"link set s{plane}g2 down")
+    assert settle(lambda: planes_to(a, 2) == (), 5)
+    ip("link set s0g2 up")
+    done = bulk.done
+    assert settle(lambda: bulk.done > done + 1, 10), "what waited went on"
+    assert bulk.error is None
+    ip("link set s0g2 down")
+    bulk.join(10)
+    assert isinstance(bulk.error, Unreachable), bulk.error
+    assert "plane 0: closed by switch 0xf01 for 1." in str(bulk.error)
+    start = time.monotonic()
+    for _ in range(20):
+        with pytest.raises(Unreachable):
+            a.write(2, 0, bytes(1 << 16))
+    assert time.monotonic() - start < 5, "what comes later fails at once"
+    other.end()
+    assert other.longest_s < 5
+    assert a.counters()["unreachable_messages"] == 21
+    ip("link set s1g2 up")
+    assert settle(lambda: planes_to(a, 2) == (1,), 5)
+    a.write(2, 0, bytes(1 << 16))
 
 
 def test_silence_of_the_own_link(fabric: Fabric) -> None:
@@ -285,7 +314,7 @@ def test_every_cable_at_random(fabric: Fabric, semantics: str, size: int, window
     assert cuts > 10
     for gpu, report in zip(gpus, reports, strict=True):
         assert (report.wrong, report.bytes_wrong) == ([], 0)
-        assert report.transactions > (500 if semantics == "load_store" else 100)
+        assert report.transactions > (500 if semantics == "load_store" else 50)
         assert not {"timed_out_requests", "timed_out_messages"} & gpu.counters().keys()
         others = sum(other.counters()["responses"] for other in gpus if other is not gpu)
         assert others > 0
@@ -369,8 +398,6 @@ def test_without_a_plane_the_error_says_why_in_bounded_time(fabric: Fabric) -> N
         with pytest.raises(Unreachable):
             a.load(2, 0, 8)
         failures += 1
-        with pytest.raises(Unreachable):
-            a.write(2, 0, bytes(5000))
         assert a.load(3, 0, 8) == bytes(8), "nothing that is for others stops"
     assert time.monotonic() - start < 10, "what comes later fails at once"
     assert a.counters()["unreachable_requests"] == failures + 1
@@ -426,9 +453,9 @@ def test_a_killed_switch_is_done_without_and_used_again(fabric: Fabric) -> None:
 
 SERVER = """
 import sys
-from codec.profile import LinkProfile
 from endpoint import Gpu
-with Gpu(2, {0: "g2p0", 1: "g2p1"}, managed=dict.fromkeys((0, 1), LinkProfile()), incarnation=int(sys.argv[1])) as gpu:
+from tests.endpoint.soft_switch import PROFILE
+with Gpu(2, {0: "g2p0", 1: "g2p1"}, managed=dict.fromkeys((0, 1), PROFILE), incarnation=int(sys.argv[1])) as gpu:
     gpu.register(64)
     print("up", flush=True)
     sys.stdin.readline()

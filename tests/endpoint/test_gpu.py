@@ -213,7 +213,7 @@ def test_second_plane_takes_over(namespace: str, gpus: Maker) -> None:
     assert words == list(range(10))
     assert "resent_requests" not in a.counters(), "no time-out was needed"
     ip("link set ep3 up")
-    assert settle(lambda: a.counters().get("own_links_up") == 1)
+    assert settle(lambda: a._failover._reachability.planes_to(2) == (0, 1))
     before = a.port_counters()[1]["tx_frames"]
     a.load_many(2, [(0, 8)] * 100)
     assert a.port_counters()[1]["tx_frames"] == before + 50

@@ -79,6 +79,8 @@ def test_port_errors(namespace: str, gpus: Maker) -> None:
         gpus(2, {0: "ep0"})
     with pytest.raises(ConfigurationError, match="GPU id 3840 is out of range"):
         gpus(0xF00, {0: "ep1"})
+    with pytest.raises(ConfigurationError, match=r"planes \[0, 256\] are out of range, 0 to 255"):
+        gpus(3, {256: "ep1", 0: "ep0"})
     with pytest.raises(ConfigurationError, match="needs at least one port"):
         gpus(3, {})
     with pytest.raises(ConfigurationError, match="incarnation 65536 is out of range"):

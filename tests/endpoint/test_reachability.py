@@ -13,6 +13,7 @@ from codec.constants import EventType
 from endpoint.reachability import (
     DEGRADED_S,
     MEMORY_S,
+    SETTLING_S,
     SILENT_MOST_S,
     SILENT_S,
     WORDS_MOST,
@@ -196,6 +197,23 @@ def test_own_link() -> None:
     assert ways.unreachable_since(A) == 0.5
     ways.link(1.0, 1, up=True)
     assert ways.planes_to(A) == (1,)
+    ways.now = 1.001
+    ways.link(ways.now, 0, up=True)
+    assert ways.planes_to(A) == (0, 1), "both have just come up"
+    ways.wait(SETTLING_S - 0.0005)
+    assert ways.planes_to(A) == (1,), "one of them has settled"
+    ways.wait(0.002)
+    assert ways.planes_to(A) == (0, 1)
+
+
+def test_a_plane_that_has_just_come_up_is_spared_while_there_is_another() -> None:
+    ways = Ways()
+    ways.link(0.0, 1, up=False)
+    ways.link(0.0, 1, up=True)
+    ways.hear(DOWN, 1, plane=0, subject=B)
+    assert (ways.planes_to(A), ways.planes_to(B)) == ((0,), (1,))
+    assert ways.wait(SETTLING_S + 0.001) == [(0, B)]
+    assert ways.planes_to(A) == ways.planes_to(B) == (0, 1)
 
 
 def test_a_degraded_path_is_avoided_while_there_is_another() -> None:

@@ -167,7 +167,12 @@ def test_captures_are_kept(launcher: Launcher) -> None:
     assert all(path.stat().st_size > 24 for path in captures), "a capture holds more than its file header"
 
 
-@pytest.mark.parametrize("check", ["restart", "edit", "tenants", "endpoint_killed", "switch_killed"])
+@pytest.mark.parametrize(
+    "check",
+    [
+        "restart", "edit", "tenants", "endpoint_killed", "switch_killed", "cables_cut", "switch_lost", "gpu_lost",
+    ],
+)  # fmt: skip
 def test_inside_a_running_fabric(check: str, target: str, tmp_path: Path) -> None:
     """See tests/fabric/inside.py: switch restarts, edits by hand beside the controller, tenants on two tiers, what is
     killed under load."""

@@ -42,7 +42,7 @@ def test_times_of_a_cut_are_of_its_own_frames_records_and_accesses() -> None:
     ]  # fmt: skip
     reports: dict[int, dict[str, Any]] = {
         1: {
-            "events": [record(-50, 0), record(210, 90), record(5000, 1)],
+            "events": [record(-70, 0), record(-50, 0, what="LINK_UP"), record(210, 90), record(5000, 1)],
             "slow": [[2, 900_000, 3_000_000], [3, 900_000, 8_000_000], [2, 0, 500_000]],
         },
         2: {"events": [record(30, 20, what="own link down", subject=None)], "slow": [[3, 2_000_000, 2_500_000]]},
@@ -56,6 +56,14 @@ def test_what_was_not_seen_is_not_made_up() -> None:
     assert times_of(CUT, [], {1: {}, 2: {}}) == Times()
     one_of_two = times_of(CUT, [seen(100, 1)], {1: {"events": [record(110, 1)]}, 2: {}, 3: {}})
     assert (one_of_two.event_us, one_of_two.notified_us, one_of_two.moved_us) == (100, None, None)
+
+
+def test_a_path_that_was_closed_still_has_nothing_to_move() -> None:
+    reports: dict[int, dict[str, Any]] = {
+        1: {"events": [record(-70, 0)]},
+        2: {"events": [record(30, 20, what="own link down", subject=None)]},
+    }
+    assert times_of(CUT, [], reports).moved_us == 50
 
 
 def side(stall_us: float, lost: int = 0, moved_us: float = 900.0, cuts: int = 60) -> Side:

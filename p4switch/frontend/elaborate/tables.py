@@ -90,8 +90,8 @@ class Tables(KeyNames):
         saved_block, saved_frame = self.block, self.frame
         block = Block(saved_block.kind)
         self.block = block
-        # An exit in the action ends the controls around the table, too: their copies are written back before it; where they
-        # depend on the place of application, there (ApplyTable.on_exit).
+        # An exit in the action ends the controls around the table, too: their copies are written back before it; where
+        # they depend on the place of application, there (ApplyTable.on_exit).
         parent = None if self.shared else saved_frame
         frame = self.frame = Frame("action", decl.name, parent, label=self.names.unique(f"{ir_name}_end"))
         scope = Scope(action.scope)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from p4switch.dataplane import DELETE, INSERT, MODIFY, errors, program
 from p4switch.dataplane.native import drop_reasons, ffi
+from p4switch.dataplane.switch import DEFAULT
 
 
 def enum(name: str) -> dict[str, int]:
@@ -16,7 +17,8 @@ def test_match_kinds() -> None:
 
 
 def test_kinds_of_updates() -> None:
-    assert enum("sw_op") == {"SW_INSERT": INSERT, "SW_MODIFY": MODIFY, "SW_DELETE": DELETE}
+    kinds = {"SW_INSERT": INSERT, "SW_MODIFY": MODIFY, "SW_DELETE": DELETE, "SW_DEFAULT": DEFAULT}
+    assert enum("sw_op") == kinds
 
 
 def test_every_status_has_its_error() -> None:

@@ -489,6 +489,36 @@ def test_programs_are_replaced_under_traffic(wires: tuple[FarEnd, FarEnd], runni
     assert two.receive_all(1)[-1][1][16:] == b"still"
 
 
+def test_what_waits_leaves_before_a_new_program_comes(
+    wires: tuple[FarEnd, FarEnd], running: DataPlane, verbs: Path
+) -> None:
+    one, two = wires
+    running.set_queue(2, rate_pps=1)
+    for i in range(200):
+        one.send(frame(payload=i.to_bytes(4, "big")))
+    assert eventually(lambda: port(running, 2).waiting >= 198)
+    running.load(verbs)
+    got = two.receive_all(200, timeout_s=0.5)
+    assert [int.from_bytes(data[16:20], "big") for _, data in got] == list(range(200))
+    assert port(running, 2).waiting == 0
+    assert not any(sum(status.drops.values()) for status in running.ports())
+
+
+def test_what_goes_round_inside_ends_with_its_program(
+    wires: tuple[FarEnd, FarEnd], running: DataPlane, verbs: Path
+) -> None:
+    one, _ = wires
+    running.set_clone_session(4, [(509, 0)])
+    one.send(frame(0, CLONE | ALWAYS | DROP, args=(0, 4), port=509))
+    one.send(frame(0, AGAIN | ALWAYS, port=508))
+    assert eventually(lambda: running.register_read(PASSES, 1) > 1000)
+    running.load(verbs)
+    assert eventually(lambda: sum(status.drops["given_up"] for status in running.ports()) == 2)
+    passes = running.register_read(PASSES, 1)
+    time.sleep(0.05)
+    assert running.register_read(PASSES, 1) == passes
+
+
 def test_control_calls_from_many_threads(wires: tuple[FarEnd, FarEnd], running: DataPlane) -> None:
     flood = Flood(wires[0])
     failures: list[BaseException] = []

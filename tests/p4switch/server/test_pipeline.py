@@ -188,6 +188,27 @@ def test_reconcile_of_another_program(fresh: Client, program: BuildResult, varia
     fresh.insert(table_entry=fresh.entry("extra_table", exact(1, 1), action=fresh.action("deny")))
 
 
+def test_reconcile_takes_over_what_is_kept_of_misses(
+    fresh: Client, program: BuildResult, variants: dict[str, BuildResult]
+) -> None:
+    fresh.push(Action.VERIFY_AND_COMMIT, program.p4info, program.container)
+    count = p4r.CounterData(packet_count=3, byte_count=4)
+    meter = p4r.MeterConfig(cir=1, cburst=2, pir=3, pburst=4)
+    fresh.modify(table_entry=fresh.entry("exact_table", is_default_action=True, counter_data=count))
+    fresh.modify(table_entry=fresh.entry("ternary_table", is_default_action=True, meter_config=meter,
+                                         action=fresh.action("paint", 5)))  # fmt: skip
+    query = p4r.TableEntry(is_default_action=True, counter_data=p4r.CounterData(), meter_config=p4r.MeterConfig())
+    written = {entry.table_id: entry for entry in fresh.read(table_entry=query)}
+    more = variants["more"]
+    fresh.push(Action.RECONCILE_AND_COMMIT, more.p4info, more.container)
+    fresh.p4info = more.p4info
+    kept = {entry.table_id: entry for entry in fresh.read(table_entry=query)}
+    assert kept.pop(fresh.id_of("extra_table"))
+    assert kept == written
+    assert kept[fresh.id_of("exact_table")].counter_data == count
+    assert kept[fresh.id_of("ternary_table")].meter_config == meter
+
+
 def test_reconcile_that_would_lose_entries(
     fresh: Client, program: BuildResult, variants: dict[str, BuildResult]
 ) -> None:
