@@ -17,18 +17,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
+from bench.cable import ENDS, REPOSITORY, add_cable
 from bench.report import Measurement
 from codec import frames
 from endpoint import EndpointOptions, Gpu
 from endpoint.traffic.report import percentile
 
-REPOSITORY: Final = Path(__file__).resolve().parent.parent
 ROUND_TRIPS: Final = 3000
 ACCESSES: Final = 20_000
 CODEC_ROUNDS: Final = 50_000
 STARTS: Final = 3
 REGION: Final = 1 << 20
-ENDS: Final = ("eb0", "eb1")
 
 
 def measure() -> Iterator[Measurement]:
@@ -76,16 +75,6 @@ def _start_up() -> Measurement:
         subprocess.run([sys.executable, "-c", "import endpoint"], check=True, cwd=REPOSITORY)
         best = min(best, time.perf_counter() - start)
     return Measurement("start of a GPU's process", round(best, 3), "s", 0.5, at_least=False, note="best of 3")
-
-
-def _cable() -> None:
-    a, b = ENDS
-    subprocess.run(
-        ["ip", "link", "add", a, "mtu", "4132", "type", "veth", "peer", "name", b, "mtu", "4132"], check=True
-    )
-    for end in ENDS:
-        Path(f"/proc/sys/net/ipv6/conf/{end}/disable_ipv6").write_text("1")
-        subprocess.run(["ip", "link", "set", end, "up"], check=True)
 
 
 def _peer() -> None:
@@ -143,7 +132,7 @@ def main() -> int:
     if "peer" in sys.argv[1:]:
         _peer()
         return 0
-    _cable()
+    add_cable()
     rows = [*_codec(), _start_up()]
     with subprocess.Popen([sys.executable, "-m", "bench.endpoint", "peer"], cwd=REPOSITORY) as peer:
         try:

@@ -24,8 +24,8 @@ class Report:
     `frames_retransmitted` requests and blocks that were sent again. `first_verified_at` is in seconds of Unix time.
     `per_peer` holds latencies per peer where they are taken so. Streams report per destination: `flows` what completed
     in the time that counts (`first_s` to `last_s` of the monotonic clock), `latency_counts` how many accesses took how
-    many microseconds. `failover` is what `endpoint.traffic.endure` finds out. `ok` is true only when everything was
-    done and no byte was wrong.
+    many microseconds. `failover` is what `endpoint.traffic.endure` finds out, `phases` what a training profile does
+    (see `endpoint.training.phases`). `ok` is true only when everything was done and no byte was wrong.
     """
 
     pattern: str
@@ -50,6 +50,7 @@ class Report:
     per_peer: dict[str, dict[str, float]] = field(default_factory=dict)
     flows: dict[str, dict[str, float | int | bool]] = field(default_factory=dict)
     latency_counts: dict[str, dict[str, int]] = field(default_factory=dict)
+    phases: list[dict[str, Any]] = field(default_factory=list)
     failover: dict[str, Any] = field(default_factory=dict)
     parameters: dict[str, float | int | str | None] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -128,6 +129,30 @@ def test_a_fabric_that_locks_up_is_noticed(launcher: Launcher, tmp_path: Path) -
     logs = [path.read_text() for path in (launcher.run_dir / "logs").glob("all-to-all-g*.log")]
     assert any("no answer in" in log for log in logs), logs
     assert json.loads((launcher.run_dir / "summary.json").read_text())["ok"] is False
+
+
+@pytest.mark.parametrize("links", ["open", "managed"])
+def test_training_on_two_tiers(launcher: Launcher, tmp_path: Path, links: str) -> None:
+    profile = tmp_path / "small.yaml"
+    profile.write_text(
+        "layout: {data: 2, tensor: 2}\niterations: 2\nphases:\n"
+        "  - {parallel: tensor, bytes: 2 KiB, repeat: 3}\n"
+        "  - {parallel: expert, over: [data, tensor], bytes: 128, tokens: 20}\n"
+        "  - {parallel: pipeline, over: data, bytes: 4 KiB}\n"
+        "  - {parallel: data, bytes: 96 KiB}\n"
+    )
+    status, output, errors = launcher.run("--topo", "leafspine,4,2,2", PROFILE=str(profile), LINKS=links)
+    assert status == 0, output + errors
+    summary = json.loads((launcher.run_dir / "summary.json").read_text())
+    assert summary.keys() >= REQUIRED
+    assert (summary["scenario"], summary["ok"], summary["bytes_wrong"]) == ("training", True, 0)
+    assert summary["transactions"] == 4 * 2 * (3 + 1 + 1 + 1)
+    assert [phase["name"] for phase in summary["training"]] == ["tensor", "expert", "pipeline", "data"]
+    for phase in summary["training"]:
+        assert 0 < phase["time_us_p50"] <= phase["time_us_p99"]
+        assert phase["algorithm_mb_s"] > 0
+        assert phase["bus_mb_s"] > 0
+    assert re.search(r"^ *tensor +all-reduce +2 x 2 +2,048 ", output, re.MULTILINE)
 
 
 def test_a_script_of_the_user_runs_on_every_gpu(launcher: Launcher, tmp_path: Path) -> None:
