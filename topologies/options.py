@@ -41,8 +41,8 @@ class Options:
 
     `topo` is written as for `mn --topo`. `scenario` is a traffic pattern, a comparison, "training" (with its
     `profile`) or "default"; with a `script`, that runs on every GPU instead. `links` is "open" or "managed"; left
-    empty, the scenario decides (see `compares`). `traffic` is passed to the traffic command. `prompt` asks for the Mininet prompt after the scenario. `started` is when the user
-    asked for it (Unix time, s).
+    empty, the scenario decides (see `compares`). `traffic` is passed to the traffic command. `prompt` asks for the
+    Mininet prompt after the scenario. `started` is when the user asked for it (Unix time, s).
     """
 
     topo: str = "planes,8,2"
