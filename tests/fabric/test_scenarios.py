@@ -196,11 +196,12 @@ def test_captures_are_kept(launcher: Launcher) -> None:
     "check",
     [
         "restart", "edit", "tenants", "endpoint_killed", "switch_killed", "cables_cut", "switch_lost", "gpu_lost",
+        "bad_links",
     ],
 )  # fmt: skip
 def test_inside_a_running_fabric(check: str, target: str, tmp_path: Path) -> None:
     """See tests/fabric/inside.py: switch restarts, edits by hand beside the controller, tenants on two tiers, what is
-    killed under load."""
+    killed under load, links that lose frames."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.fabric.inside", check, str(tmp_path / "run"), target],
         capture_output=True, text=True, timeout=150, check=False, cwd=REPOSITORY,
