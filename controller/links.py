@@ -83,6 +83,7 @@ def _retry_entry(port: SwitchPort, profile: LinkProfile) -> Entry:
         outstanding_frames_max=profile.outstanding_frames_max, outstanding_bytes_max=profile.outstanding_bytes_max,
         replay_timer=profile.replay_timer_us, replay_count_max=profile.replay_count_max,
         flush_action=FLUSH_ACTIONS.index(profile.flush_action), re_init_on_flush=int(profile.re_init_on_flush),
+        degraded_replays=profile.degraded_replays,
     )  # fmt: skip
 
 

@@ -178,6 +178,7 @@ const bit<32> EPOCH_MIN = 0x100; // so that a redraw may change the bits below w
 const bit<16> OUTSTANDING_FRAMES_MOST = 512;
 const bit<24> LINE_MOST = 4096;      // copies in the line, of all ports, above which no new frame is numbered
 const seq_t ACK_EVERY = 16;          // frames
+const bit<8> DEGRADED_KEEPALIVES = 100; // over which replays are counted: a second
 const bit<2> FLUSH_DISCARD = 0;
 const bit<2> FLUSH_BLOCK = 1;
 const bit<2> FLUSH_BEST_EFFORT = 2;

@@ -104,7 +104,10 @@ control DelayLine(inout headers_t hdr, inout metadata_t meta, inout standard_met
                         replaying = 0;
                         alive = false;
                     } else {
+                        bit<32> begun = 0;
                         llr_tx_replay.count(port);
+                        llr_replays_begun.read(begun, port);
+                        llr_replays_begun.write(port, begun + 1);
                         llr_replays.write(port, replays + 1);
                         llr_replayed_from.write(port, oldest);
                     }

@@ -168,13 +168,14 @@ def test_managed_ports_get_their_profile() -> None:
 def test_ports_that_retry_get_their_settings() -> None:
     profile = LinkProfile(
         llr=True, outstanding_frames_max=16, outstanding_bytes_max=5000, replay_timer_us=4000, replay_count_max=3,
-        flush_action="best_effort", re_init_on_flush=False,
+        flush_action="best_effort", re_init_on_flush=False, degraded_replays=50,
     )  # fmt: skip
     fabric = describe(parse_topo("planes,2,1"), "planes", mode="managed", profile=profile)
     entries = entries_for(fabric, fabric.switches[0])
     assert [e for e in entries if e.table == "llr_profile"][1] == entry(
         "llr_profile", {"port": 2}, "set_retry", outstanding_frames_max=16, outstanding_bytes_max=5000,
         replay_timer=4000, replay_count_max=3, flush_action=2, re_init_on_flush=0,
+        degraded_replays=50,
     )  # fmt: skip
     said = [dict(e.params) for e in entries if e.table == "link_announcement"]
     assert [(one["capabilities"], one["outstanding_frames_max"]) for one in said] == [(3, 16), (3, 16)]
