@@ -124,6 +124,7 @@ typedef bit<32> ticks_t;
 const bit<8> KEEPALIVE_TICKS = 10;
 const ticks_t HEAD_ABSENT_TICKS = 500;  // more than a round of the hold loop: 512 frames at 2,000/s take 256 ms
 const ticks_t HELD_ABSENT_TICKS = 1000; // of nothing held for a port, or of its buffer, coming round: it is lost
+const ticks_t FAST_TICKS = 2;           // without advance, after which a replay's copies go round at the usual pace
 const ticks_t COPY_ABSENT_TICKS = 1000; // of a copy that is due, or of any, not coming round: it is lost
 
 // ------------------------------------------------------------------------------------------- sizes on the wire, bytes
