@@ -41,6 +41,7 @@ control RetryStart(in headers_t hdr, inout metadata_t meta) {
         if (meta.came_up == 1 && hdr.link_init.capabilities & CAPABILITY_LLR != 0 && llr_profile.apply().hit) {
             bit<32> port = (bit<32>)meta.link_port;
             bit<16> frames = frames_max_of(settings);
+            bit<32> begun = 0;
             if (hdr.link_init.outstanding_frames_max != 0 && hdr.link_init.outstanding_frames_max < frames) {
                 frames = hdr.link_init.outstanding_frames_max;
             }
@@ -49,6 +50,9 @@ control RetryStart(in headers_t hdr, inout metadata_t meta) {
             }
             llr_settings.write(port, frames ++ settings[79:0]);
             llr_degraded_replays.write(port, degraded);
+            llr_replays_begun.read(begun, port);
+            llr_replays_counted.write(port, begun);
+            llr_keepalives_counted.write(port, 0);
             llr_next_seq.write(port, 0);
             llr_unacknowledged_seq.write(port, 0);
             llr_bytes_numbered.write(port, 0);
