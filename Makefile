@@ -68,7 +68,7 @@ help:
 	@echo "                    P4_TARGET=bmv2      the same program on BMv2, where p4c and simple_switch_grpc are installed"
 	@echo "                    LINKS=managed       links that are brought up and have credits: nothing is dropped"
 	@echo "                                        (with LINKS=open or managed, incast and all-to-all are plain patterns)"
-	@echo "                    ARGS='--count 100'  options of the traffic; ARGS=--help lists all"
+	@echo "                    ARGS='--count 100 --semantics rdma --size 100000'  options of the traffic; ARGS=--help lists all"
 	@echo "                    PCAP=1              capture every switch port under build/run/pcap"
 	@echo "make repl         live table edits on the running fabric, from a second terminal (SWITCH=s2 for another switch)"
 	@echo "make watch        the credits of the running fabric's managed links, live, from a second terminal (SWITCH=s2)"

@@ -23,6 +23,8 @@ FAILOVER: Final = "failover"
 """Cables are cut and restored under load; beside it the same without notification."""
 SCENARIOS: Final = (*PATTERNS, *(name for name in COMPARISONS if name not in PATTERNS), FAILOVER, TRAINING)
 DEFAULT_SCENARIO: Final = "default"
+TRAFFIC: Final = ("count", "size", "semantics", "window", "seed", "duration")
+"""Options of the traffic command that a run passes on."""
 TARGETS: Final = ("p4switch", "bmv2")
 LINKS: Final = ("open", "managed")
 TOOLS: Final = {
@@ -39,9 +41,8 @@ class Options:
 
     `topo` is written as for `mn --topo`. `scenario` is a traffic pattern, a comparison, "training" (with its
     `profile`) or "default"; with a `script`, that runs on every GPU instead. `links` is "open" or "managed"; left
-    empty, the scenario decides (see `compares`). `count`, `size`, `window`, `seed` and `duration` are passed to the
-    traffic command where given. `prompt` asks for the Mininet prompt after the scenario. `started` is when the user
-    asked for it (Unix time, s).
+    empty, the scenario decides (see `compares`). `traffic` is passed to the traffic command. `prompt` asks for the
+    Mininet prompt after the scenario. `started` is when the user asked for it (Unix time, s).
     """
 
     topo: str = "planes,8,2"
@@ -108,17 +109,12 @@ def parse(argv: list[str] | None = None) -> Options:
     )
     parser.add_argument("--no-prompt", action="store_true", help="end after the scenario, also on a terminal")
     parser.add_argument("--timeout", type=float, default=Options.timeout_s, help="limit of one traffic phase, seconds")
-    for name in ("count", "size", "window", "seed", "duration"):
+    for name in TRAFFIC:
         help_ = "passed to the traffic command" + ("; in a failover the number of cuts" if name == "count" else "")
         parser.add_argument(f"--{name}", help=help_)
     given = parser.parse_args(argv)
     scenario = TRAINING if given.profile and given.scenario == DEFAULT_SCENARIO else given.scenario
-    traffic = [
-        word
-        for name in ("count", "size", "window", "seed", "duration")
-        if (value := getattr(given, name)) is not None
-        for word in (f"--{name}", value)
-    ]
+    traffic = [word for name in TRAFFIC if (value := getattr(given, name)) is not None for word in (f"--{name}", value)]
     try:
         started = float(env("ETHLINK_STARTED", ""))
     except ValueError:
@@ -168,9 +164,9 @@ def check(options: Options) -> None:
             f"SCENARIO={options.scenario} compares links with credits and without; LINKS={options.links} has no place.",
             "Leave LINKS unset.",
         )
-    if options.compares and {"--count", "--size"} & set(options.traffic):
+    if options.compares and {"--count", "--size", "--semantics"} & set(options.traffic):
         raise LaunchError(
-            f"SCENARIO={options.scenario} compares for a time, and frames of one size: no --count, no --size.",
+            f"SCENARIO={options.scenario} compares for a time, and one size: no --count, no --size, no --semantics.",
             "Give --duration, --window or --seed; or choose LINKS=open or LINKS=managed for the plain pattern."
             if options.scenario in PATTERNS
             else "Give --duration, --window or --seed.",

@@ -13,7 +13,7 @@ from typing import Final
 
 from endpoint.environment import GPU_VARIABLE
 from endpoint.errors import ConfigurationError, EndpointError, PortError
-from endpoint.gpu import Gpu
+from endpoint.gpu import Gpu, Semantics
 from endpoint.impairments import Impairment
 from endpoint.options import EndpointOptions
 from endpoint.traffic import endure, patterns, streams
@@ -85,6 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         window=given.window or choice.window,
         seed=given.seed if profile is None else profile.seed,
         duration_s=given.duration,
+        semantics=given.semantics,
         flows=given.flows,
         rate=given.rate,
         warm_up_s=given.warm_up,
@@ -132,7 +133,9 @@ def _refuse(error: EndpointError) -> int:
 
 
 def _options(given: argparse.Namespace, parameters: Parameters) -> EndpointOptions:
-    options = EndpointOptions(window=parameters.window, timeout_s=given.timeout, unreachable_s=given.timeout)
+    options = EndpointOptions(timeout_s=given.timeout, unreachable_s=given.timeout)
+    if parameters.chosen is Semantics.LOAD_STORE:  # an access is a request there, and many blocks otherwise
+        options = dataclasses.replace(options, window=parameters.window)
     if given.rto is not None:
         options = dataclasses.replace(
             options, first_rto_s=given.rto, min_rto_s=given.rto, lossless_rto_s=given.rto,
@@ -187,6 +190,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--duration", type=_seconds, metavar="S", help="run for so many seconds instead of a count")
     parser.add_argument(
         "--timeout", type=_seconds, default=10.0, metavar="S", help="seconds until an access fails (10)"
+    )
+    parser.add_argument(
+        "--semantics",
+        choices=patterns.SEMANTICS,
+        default=str(Semantics.LOAD_STORE),
+        help="how bytes go, but for streams: auto is by their number (load_store)",
     )
     parser.add_argument(
         "--impair", type=_impairment, action="append", metavar="WHAT",

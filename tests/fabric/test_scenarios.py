@@ -53,6 +53,20 @@ def test_each_pattern_over_two_tiers(launcher: Launcher, scenario: str, links: s
     assert carried["spine2"] > 0
 
 
+@pytest.mark.parametrize("links", ["open", "managed"])
+def test_bulk_over_two_tiers(launcher: Launcher, links: str) -> None:
+    """Messages whose blocks take all planes and paths; every byte is compared."""
+    bulk = ("--semantics", "rdma", "--size", "100000", "--count", "64")
+    status, output, errors = launcher.run("--topo", "leafspine,4,2,2", *bulk, SCENARIO="permutation", LINKS=links)
+    assert status == 0, output + errors
+    summary = json.loads((launcher.run_dir / "summary.json").read_text())
+    assert (summary["ok"], summary["bytes_verified"], summary["bytes_wrong"]) == (True, 4 * 64 * 100_000, 0)
+    if links == "managed":
+        assert (summary["frames_lost"], summary["frames_retransmitted"]) == (0, 0)
+    carried = {name: sum(p["rx_bytes"] for p in ports.values()) for name, ports in summary["switches"].items()}
+    assert min(carried["spine1"], carried["spine2"]) > 1_000_000
+
+
 def test_a_comparison_loses_nothing_with_credits_and_something_without(launcher: Launcher) -> None:
     """Rates depend on how busy the machine is, and the verdict with them: it is only checked to be consistent."""
     status, output, errors = launcher.run("--topo", "planes,4,1", "--duration", "1", SCENARIO="hotspot")
@@ -182,7 +196,7 @@ def test_captures_are_kept(launcher: Launcher) -> None:
     "check",
     [
         "restart", "edit", "tenants", "endpoint_killed", "switch_killed", "cables_cut", "switch_lost", "gpu_lost",
-        "bad_links",
+        "bad_links", "impaired",
     ],
 )  # fmt: skip
 def test_inside_a_running_fabric(check: str, target: str, tmp_path: Path) -> None:
