@@ -12,10 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from finsy.proto import p4r
 
 from p4switch.build import build, compile_container, load_container
 from p4switch.cli import main
 from p4switch.dataplane import DataPlane, SwitchOptions
+from p4switch.server import ServerOptions, serve
+from tests.p4switch.server.client import Client
 
 HERE = Path(__file__).parent
 PROGRAM, ENTRIES = HERE / "story.p4", HERE / "story.stf"
@@ -142,6 +145,22 @@ def test_a_traced_build_is_silent_where_nobody_listens(cache_dir: Path, capfd: p
     dataplane.load(program.library)
     assert dataplane.inject(1, bytes.fromhex("00010A55")) == [(2, bytes.fromhex("00010A55"))]
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_program_that_a_controller_pushes_is_told_of(tmp_path: Path, cache_dir: Path) -> None:
+    """As `p4switch run --no-p4 --trace` does it."""
+    program = build(PROGRAM, cache_dir=cache_dir)
+    with (tmp_path / "told").open("w+b") as told:
+        dataplane = DataPlane(SwitchOptions(trace=True, trace_fd=told.fileno()))
+        with serve(dataplane, ServerOptions(grpc_addr="127.0.0.1:0")) as server:
+            client = Client(server.port, p4info=program.p4info).become_primary()
+            action = p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT
+            client.push(action, program.p4info, program.container)
+            assert dataplane.inject(1, bytes.fromhex("00010A55"))[0][0] == 2
+            client.close()
+        told.seek(0)
+        assert b"packet 1: ingress\n" in (text := told.read())
+        assert b"        action In.send\n            port = 0x002 (9 bits)\n" in text
 
 
 def test_stf_tells_on_stderr(cache_dir: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
