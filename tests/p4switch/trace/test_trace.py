@@ -18,6 +18,7 @@ from p4switch.build import build, compile_container, load_container
 from p4switch.cli import main
 from p4switch.dataplane import DataPlane, SwitchOptions
 from p4switch.server import ServerOptions, serve
+from p4switch.toolchain import RUNTIME, compiler
 from tests.p4switch.server.client import Client
 
 HERE = Path(__file__).parent
@@ -170,6 +171,23 @@ def test_stf_tells_on_stderr(cache_dir: Path, tmp_path: Path, capfd: pytest.Capt
     output, errors = capfd.readouterr()
     assert output == ""
     assert "packet 1: parser\n    state start\n" in errors
+
+
+def test_random_frames_under_sanitizers(tmp_path: Path) -> None:
+    """The traced build reads no more of a packet than the normal one, and its lines have room."""
+    flags = ["-std=gnu11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", f"-I{RUNTIME}"]
+    source, program, driver = tmp_path / "story.c", tmp_path / "story.so", tmp_path / "sanitize"
+    source.write_text(compile_container(PROGRAM).c_source)
+    for command in (
+        [compiler(), *flags, "-DP4_TRACED", "-shared", "-fPIC", source, "-o", program],
+        [compiler(), *flags, "-rdynamic", HERE / "sanitize.c", *RUNTIME.glob("*.c"), "-pthread", "-ldl", "-o", driver],
+    ):
+        built = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+        if "cannot find -lasan" in built.stderr or "libasan" in built.stderr:
+            pytest.skip("the compiler has no sanitizers installed")
+        assert built.returncode == 0, built.stderr
+    done = subprocess.run([driver, program], capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr[-4000:]
 
 
 @pytest.fixture
