@@ -41,6 +41,7 @@ from endpoint.failover import Failover
 from endpoint.impairments import ImpairedPort, Impairment, check_planes
 from endpoint.initiator import Initiator
 from endpoint.link import LinkLayer, OpenLink
+from endpoint.llr import ReceiveState, TransmitState
 from endpoint.managed_link import ManagedLink
 from endpoint.memory import BARRIER_KEY, FIRST_RESERVED_KEY, MAX_KEY, SCRATCH_KEY, Memory, Region
 from endpoint.options import EndpointOptions
@@ -499,6 +500,16 @@ class Gpu:
                 for port in self._ports.values():
                     port.count_lost()
             return {plane: dict(sorted(counters.items())) for plane, counters in self._port_counters.items()}
+
+    def llr_states(self) -> dict[int, tuple[TransmitState, ReceiveState]]:
+        """Return the states of link-layer retry of each plane's link, in the sending and the receiving direction."""
+        with self._engine.callers, self._engine.lock:
+            return {
+                plane: (link.transmit_state, link.receive_state)
+                if isinstance(link, ManagedLink)
+                else (TransmitState.OFF, ReceiveState.OFF)
+                for plane, link in self._links.items()
+            }
 
     def impair(self, *impairments: Impairment) -> None:
         """Let these go wrong from now on, on the wire, and nothing else; needs `EndpointOptions.impairments`.

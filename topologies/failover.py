@@ -32,6 +32,8 @@ from topologies.summary import PhaseResult
 from topologies.witness import Seen, Witness
 
 CUTS: Final = 200
+CUTS_FILE: Final = "cuts.json"
+"""In the run's directory: every cut with its times."""
 CUTS_MOST: Final = 100_000
 DOWN_S: Final = (0.10, 0.25)
 UP_S: Final = (0.15, 0.30)
@@ -97,9 +99,10 @@ class Times:
 
 @dataclass
 class FailoverResult:
-    """What a failover run found; `phases` are what ran."""
+    """What a failover run found; `phases` are what ran, `cuts` each cut of either side with its times."""
 
     figures: dict[str, Any] = field(default_factory=dict)
+    cuts: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
     phases: list[PhaseResult] = field(default_factory=list)
 
@@ -211,6 +214,7 @@ def run(session: FabricSession, cuts: int, seed: int) -> FailoverResult:
         step.done(f"{len(blind.cuts)} with time-outs alone: stalled for {_shown(blind, 'stall_us')}")
     result.figures = figures_of(notified, blind)
     result.failures = judge(result.figures, cuts)
+    result.cuts = {"with notification": to_json(notified), "time-outs alone": to_json(blind)}
     return result
 
 
@@ -408,5 +412,5 @@ def _shown(side: Side, name: str) -> str:
 
 
 def to_json(side: Side) -> list[dict[str, Any]]:
-    """Return the cuts of a side with their times, for a file beside the summary."""
+    """Return the cuts of a side with their times."""
     return [{**asdict(cut), **asdict(times)} for cut, times in zip(side.cuts, side.times, strict=True)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import shutil
 import signal
@@ -21,6 +22,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from codec.fabric import FabricError
+from codec.files import write_whole
 from controller.runstate import STATE_FILE, RunState
 from topologies import comparison, failover
 from topologies.describe import describe
@@ -151,6 +153,7 @@ def _run_scenario(session: FabricSession, options: Options, console: Console) ->
         plot_credits(options.run_dir / PLOT_FILE, options.title, compared)
     if failed_over is not None:
         summary.fail_over(failed_over)
+        write_whole(options.run_dir / failover.CUTS_FILE, json.dumps(failed_over.cuts, indent=1) + "\n")
     summary.save(options.run_dir / "summary.json")
     print_summary(console, summary, session.fabric)
     for result in results:

@@ -272,7 +272,7 @@ class FabricSession:
         """Remove what an earlier run left, by name: the directory may be one that the user chose."""
         for name in ("logs", "results", "pcap", "incarnations", "program"):
             shutil.rmtree(self.run_dir / name, ignore_errors=True)
-        for name in ("summary.json", "controller.json", "fabric.json"):
+        for name in ("summary.json", "controller.json", "fabric.json", "cuts.json"):
             (self.run_dir / name).unlink(missing_ok=True)
         self.logs.mkdir(parents=True)
 

@@ -238,6 +238,7 @@ class TmaSource:
             if new > 0 and frame.ecn != _CONGESTION and not frame.flags & _ECN_ECHO:
                 message.uncounted += 1
                 if message.uncounted < _every(message, d.congestion) and message.in_flight:
+                    self._counters["tma_responses"] += 1
                     return
                 new, message.uncounted = message.uncounted, 0
         elif opcode not in (_ACK, _READ_DATA) and frame.length == 1:

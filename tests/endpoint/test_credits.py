@@ -296,9 +296,11 @@ class BadCable(RuleBasedStateMachine):
     is under way.
     """
 
+    profile = PROFILE
+
     def __init__(self) -> None:
         super().__init__()
-        self.pair = Pair()
+        self.pair = Pair(self.profile)
         self.pair.up()
         self.lost: Counter[int] = Counter()  # credits of what the wire lost, by session
         self.near_the_wrap(3)

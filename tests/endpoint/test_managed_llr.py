@@ -15,9 +15,9 @@ from codec.control import parse_link_init
 from codec.frames import LinkHeader, frame, parse_link
 from codec.profile import LinkProfile
 from endpoint.bringup import LinkState
-from endpoint.cyclic import MODULUS
+from endpoint.cyclic import MODULUS, steps
 from endpoint.llr import ReceiveState, TransmitState
-from tests.endpoint.test_credits import LIMIT, Pair, packet
+from tests.endpoint.test_credits import LIMIT, BadCable, Pair, packet
 
 RETRIED = LinkProfile(credit_limit=LIMIT, llr=True, silence_ms=0)
 NUMBERED = (Kind.DATA, Kind.CC_UPDATE)
@@ -437,3 +437,29 @@ TestRetriedCable = RetriedCable.TestCase
 TestRetriedCable.settings = settings(
     max_examples=60, stateful_step_count=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
+
+
+class RestartedCable(BadCable):
+    """Links with retry whose ends restart or are killed, over a cable that loses and repeats.
+
+    At every step every packet has arrived at most once and in order, and the buffer has not been exceeded; within a
+    session nothing is written off, for what was lost comes again.
+    """
+
+    profile = replace(RETRIED, silence_ms=100)
+
+    @invariant()
+    def every_credit_is_accounted_for(self) -> None:
+        if self.in_session:
+            sender, receiver = self.pair.links[0].senders[0], self.pair.links[1].receivers[0]
+            assert steps(receiver.consumed, sender.consumed) <= sender.used <= LIMIT
+            assert steps(sender.freed, receiver.freed) <= sender.used
+            assert receiver.used == sum(self.waiting)
+
+    @invariant()
+    def nothing_is_written_off(self) -> None:
+        assert self.pair.counters[1]["credits_written_off"] == 0
+
+
+TestRestartedCable = RestartedCable.TestCase
+TestRestartedCable.settings = TestRetriedCable.settings

@@ -13,11 +13,12 @@ import pytest
 
 from codec.profile import LinkProfile
 from endpoint import Gpu, Impairment
+from endpoint.llr import ReceiveState, TransmitState
 from endpoint.traffic import patterns
 from endpoint.traffic.patterns import Parameters, Run
 from endpoint.traffic.progress import Progress
 from endpoint.traffic.report import Report
-from tests.endpoint.conftest import PATIENT
+from tests.endpoint.conftest import PATIENT, settle
 
 Maker = Callable[..., Gpu]
 RETRIED = LinkProfile(llr=True, silence_ms=5000)
@@ -142,6 +143,18 @@ def test_a_lost_last_frame_is_repaired_by_the_link(cable: tuple[str, str], gpus:
     assert counters["llr_tx_replay"] >= 1
     assert "resent_requests" not in ends[0].counters()
     assert "duplicate_request" not in ends[1].counters()
+
+
+def test_states(cable: tuple[str, str], gpus: Maker) -> None:
+    a = gpus(1, {0: cable[0]}, managed={0: RETRIED}, options=PATIENTLY)
+    assert a.llr_states() == {0: (TransmitState.INIT, ReceiveState.OFF)}
+    b = gpus(2, {0: cable[1]}, managed={0: RETRIED}, options=PATIENTLY)
+    assert settle(lambda: a._links[0].is_up and b._links[0].is_up)
+    assert a.llr_states() == b.llr_states() == {0: (TransmitState.ADVANCE, ReceiveState.SEND_ACKS)}
+    a.close()
+    b.close()
+    a = gpus(1, {0: cable[0]}, options=PATIENTLY)
+    assert a.llr_states() == {0: (TransmitState.OFF, ReceiveState.OFF)}
 
 
 def test_bulk_over_a_bad_cable(cable: tuple[str, str], gpus: Maker) -> None:

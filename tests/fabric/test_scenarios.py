@@ -96,6 +96,9 @@ def test_a_failover_loses_nothing_and_finds_every_cut(launcher: Launcher) -> Non
     assert summary["cuts_unnoticed"] == 0
     assert 0 < summary["event_us_p50"] <= summary["event_us_p99"]
     assert summary["timeouts_stall_us_p50"] > 400_000, "seven tries of 67 ms"
+    cuts = json.loads((launcher.run_dir / "cuts.json").read_text())
+    assert [len(side) for side in cuts.values()] == [6, 6]
+    assert all(0 < cut["after_ns"] - cut["before_ns"] < cut["restored_ns"] for side in cuts.values() for cut in side)
     assert (status == 0) is summary["ok"] is (not summary["failures"]), output
 
 
