@@ -10,12 +10,13 @@ PACKAGES := p4switch codec endpoint controller topologies wireshark bench ptf_te
 TOPO ?= planes,8,2
 SCENARIO ?=
 SCRIPT ?=
+PROFILE ?=
 P4_TARGET ?= p4switch
 PCAP ?=
 LINKS ?=
 ARGS ?=
 SWITCH ?=
-export TOPO SCENARIO SCRIPT P4_TARGET PCAP LINKS
+export TOPO SCENARIO SCRIPT PROFILE P4_TARGET PCAP LINKS
 export ETHLINK_STARTED := $(shell date +%s.%N)
 
 run: root .venv/.run-ready
@@ -60,12 +61,14 @@ help:
 	@echo "                    TOPO=planes,GPUS,PLANES | leafspine,GPUS,LEAVES,SPINES    (now $(TOPO))"
 	@echo "                    SCENARIO=ping | random | permutation    (default: ping, then random)"
 	@echo "                    SCENARIO=incast | all-to-all | hotspot | slow-drain    with credits and without, side by side"
+	@echo "                    SCENARIO=training   what parallel training exchanges (collectives), every byte checked:"
+	@echo "                    PROFILE=dp2-tp4 | moe | pp4-dp2 | my.yaml    data, tensor, pipeline, expert parallelism"
 	@echo "                    SCENARIO=failover    cables cut and restored under load: how fast everybody moves, what is lost"
 	@echo "                    SCRIPT=my.py        run a program of yours on every GPU instead"
 	@echo "                    P4_TARGET=bmv2      the same program on BMv2, where p4c and simple_switch_grpc are installed"
 	@echo "                    LINKS=managed       links that are brought up and have credits: nothing is dropped"
 	@echo "                                        (with LINKS=open or managed, incast and all-to-all are plain patterns)"
-	@echo "                    ARGS='--count 100'  options of the traffic; ARGS=--help lists all"
+	@echo "                    ARGS='--count 100 --semantics rdma --size 100000'  options of the traffic; ARGS=--help lists all"
 	@echo "                    PCAP=1              capture every switch port under build/run/pcap"
 	@echo "make repl         live table edits on the running fabric, from a second terminal (SWITCH=s2 for another switch)"
 	@echo "make watch        the credits of the running fabric's managed links, live, from a second terminal (SWITCH=s2)"

@@ -19,6 +19,9 @@ BENCHES = {
     "packet_rate": "one switch: frames per second against a plain forwarder, and round trip",
     "credits": "one switch: what credits cost, and what holding frames takes",
     "endpoint": "one GPU: load/store round trips and rates",
+    "rdma": "two GPUs: RDMA writes by size, and where they overtake stores",
+    "wire": "two GPUs: payload of wire bytes, towards the target (target: RoCEv2's)",
+    "collectives": "whole fabrics: bus bandwidth of all-reduce by size and number of GPUs",
     "compiler": "compiling ethlink.p4",
     "fabric": "a whole fabric: start-up and memory",
 }

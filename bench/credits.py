@@ -34,7 +34,7 @@ from codec import frames
 from codec.constants import Kind, Next, NoticeType
 from codec.layouts import LINK, NOTICE, OEFH, TMA, end_to_end_crc
 from ptf_tests.conformance.link_end import LinkEnd
-from ptf_tests.links import CYCLE, KEEPALIVE_GROUP, Profile, lanes, vc_map
+from ptf_tests.links import CYCLE, KEEPALIVE_GROUP, Profile, announcement_entry, profile_entry, vc_map
 from ptf_tests.p4runtime import Names, P4RuntimeClient
 from topologies.nodes import HOLD_PACE, HOLD_PORT, REPOSITORY, SWITCHES, FabricIntf, FabricLink, FabricSwitch
 from topologies.options import TOOLS
@@ -239,7 +239,8 @@ class Target:
                 mode = 1
                 link = {"vc_map": vc_map(profile.vc_map), "ecn_threshold": 0}
                 entries += [
-                    *_profile_entries(self._names, port, profile),
+                    announcement_entry(self._names, port, profile),
+                    profile_entry(self._names, port, profile),
                     entry("egress_config", {"egress_port": port}, "set_managed_link", **link),
                 ]
             entries += [
@@ -249,25 +250,6 @@ class Target:
                 entry("port_config", {"ingress_port": port}, "set_port", mode=mode, role=1, tenant=1),
             ]
         client.write("INSERT", entries)
-
-
-def _profile_entries(names: Names, port: int, profile: Profile) -> list[Any]:
-    both = {
-        "lossless_vcs": profile.lossless_vcs,
-        "credit_size": profile.credit_size,
-        "packet_overhead": profile.packet_overhead,
-        "credit_limit": lanes(profile.credit_limit),
-    }
-    said = {"capabilities": profile.capabilities, "max_frame": profile.max_frame, "outstanding_frames_max": 0}
-    kept = {
-        "vc_map": vc_map(profile.vc_map),
-        "update_threshold": lanes(profile.update_threshold),
-        "silence": profile.silence,
-    }
-    return [
-        names.entry("link_announcement", {"egress_port": port}, "announce", **both, **said),
-        names.entry("link_profile", {"port": port}, "set_profile", **both, **kept),
-    ]
 
 
 def _replication() -> list[p4r.Entity]:

@@ -17,18 +17,22 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
+from bench.cable import ENDS, REPOSITORY, add_cable
 from bench.report import Measurement
 from codec import frames
+from codec.profile import LinkProfile
 from endpoint import EndpointOptions, Gpu
 from endpoint.traffic.report import percentile
 
-REPOSITORY: Final = Path(__file__).resolve().parent.parent
 ROUND_TRIPS: Final = 3000
 ACCESSES: Final = 20_000
 CODEC_ROUNDS: Final = 50_000
 STARTS: Final = 3
 REGION: Final = 1 << 20
-ENDS: Final = ("eb0", "eb1")
+OPEN: Final = "open link"
+LINKS: Final[dict[str, dict[int, LinkProfile]]] = {
+    OPEN: {}, "credits": {0: LinkProfile()}, "credits and retry": {0: LinkProfile(llr=True)},
+}  # fmt: skip
 
 
 def measure() -> Iterator[Measurement]:
@@ -78,19 +82,9 @@ def _start_up() -> Measurement:
     return Measurement("start of a GPU's process", round(best, 3), "s", 0.5, at_least=False, note="best of 3")
 
 
-def _cable() -> None:
-    a, b = ENDS
-    subprocess.run(
-        ["ip", "link", "add", a, "mtu", "4132", "type", "veth", "peer", "name", b, "mtu", "4132"], check=True
-    )
-    for end in ENDS:
-        Path(f"/proc/sys/net/ipv6/conf/{end}/disable_ipv6").write_text("1")
-        subprocess.run(["ip", "link", "set", end, "up"], check=True)
-
-
-def _peer() -> None:
+def _peer(link: str) -> None:
     """Be the GPU whose memory is accessed, until the other one has done."""
-    with Gpu(2, {0: ENDS[1]}, peers=[1]) as gpu:
+    with Gpu(2, {0: ENDS[1]}, peers=[1], managed=LINKS[link]) as gpu:
         gpu.register(REGION)
         gpu.barrier()
         gpu.barrier(timeout_s=120)
@@ -128,6 +122,22 @@ def _traffic() -> Iterator[Measurement]:
         gpu.barrier()
 
 
+def _managed(link: str) -> Iterator[Measurement]:
+    """Measure what credits cost, or credits and retry, on a good link."""
+    with Gpu(1, {0: ENDS[0]}, peers=[2], managed=LINKS[link]) as gpu:
+        gpu.barrier()
+        pieces = [(n * 256 % REGION, bytes(256)) for n in range(ACCESSES)]
+        before, start = _cpu_s(), time.perf_counter()
+        gpu.store_many(2, pieces)
+        rate = round(ACCESSES / (time.perf_counter() - start))
+        cpu = (_cpu_s() - before) / ACCESSES * 1e6
+        replays = gpu.port_counters()[0].get("llr_tx_replay", 0)
+        note = f"{link}, no switch between" + (f", {replays} replays" if "retry" in link else "")
+        yield Measurement("stores of 256 B", rate, "1/s", note=note)
+        yield Measurement("processor time per store at the source", round(cpu, 1), "us", note=note)
+        gpu.barrier()
+
+
 def _cpu_s() -> float:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
@@ -141,16 +151,17 @@ def _resident_mb() -> float:
 def main() -> int:
     """Measure in this namespace and print JSON."""
     if "peer" in sys.argv[1:]:
-        _peer()
+        _peer(sys.argv[-1])
         return 0
-    _cable()
+    add_cable()
     rows = [*_codec(), _start_up()]
-    with subprocess.Popen([sys.executable, "-m", "bench.endpoint", "peer"], cwd=REPOSITORY) as peer:
-        try:
-            rows += _traffic()
-            peer.wait(10)
-        finally:
-            peer.kill()
+    for link in LINKS:
+        with subprocess.Popen([sys.executable, "-m", "bench.endpoint", "peer", link], cwd=REPOSITORY) as peer:
+            try:
+                rows += _traffic() if link == OPEN else _managed(link)
+                peer.wait(10)
+            finally:
+                peer.kill()
     print(json.dumps([asdict(row) for row in rows]))
     return 0
 

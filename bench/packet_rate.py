@@ -11,6 +11,7 @@ Everything happens in a network namespace of its own, also when run alone: `pyth
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -196,7 +197,8 @@ def pin(pid: int, cpu: int) -> None:
     """Keep a process, all its threads, on one core, where there are several."""
     if len(os.sched_getaffinity(0)) > 1:
         for task in Path(f"/proc/{pid}/task").iterdir():
-            os.sched_setaffinity(int(task.name), {cpu})
+            with contextlib.suppress(ProcessLookupError):  # a thread may have ended meanwhile
+                os.sched_setaffinity(int(task.name), {cpu})
 
 
 def _rate(pid: int, load: Path, frame: bytes) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -55,6 +56,20 @@ def save(path: Path, groups: Iterable[tuple[str, Sequence[Measurement]]]) -> Non
     data = [{"group": group, **asdict(row), "met": row.met} for group, rows in groups for row in rows]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(data, indent=1) + "\n")
+
+
+def size_name(size: int) -> str:
+    """Return a number of bytes as people write it: 64 B, 4 KiB, 1 MiB."""
+    for shift, unit in ((20, "MiB"), (10, "KiB")):
+        if size >= 1 << shift and not size % (1 << shift):
+            return f"{size >> shift} {unit}"
+    return f"{size} B"
+
+
+def how_calm() -> Measurement:
+    """Return how busy the machine is with other things: rates and latencies count only where it is calm."""
+    note = f"on {os.cpu_count()} cores; above 0.5, rates and latencies are not comparable"
+    return Measurement("load average beforehand", round(os.getloadavg()[0], 2), "", note=note)
 
 
 def _figure(value: float) -> str:

@@ -94,8 +94,9 @@ class LinkProfile:
     replay_timer_us: int = 5000
     """Microseconds without acknowledgement after which the oldest frame is sent again, and all after it."""
 
-    replay_count_max: int = 16
-    """Replays in a row without any acknowledgement after which the link gives up and goes to FLUSH."""
+    replay_count_max: int = 100
+    """Replays in a row without any acknowledgement after which the link gives up and goes to FLUSH. By default that
+    takes longer than silence: a peer that is only busy for a while is not given up."""
 
     flush_action: str = "block"
     """What becomes of frames for a link in FLUSH: `discard`, `block` (they wait) or `best_effort` (they are sent, but

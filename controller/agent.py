@@ -8,6 +8,7 @@ but leaves it. finsy calls the ready handler on every promotion and demotion; `_
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -18,6 +19,7 @@ import grpc
 from finsy.proto import p4r_grpc
 
 from codec.fabric import SwitchNode
+from controller import retries
 from controller.credits import PortCredits, parse_answer, probe
 from controller.entities import drift, from_p4, to_p4
 from controller.entries import Entry
@@ -69,6 +71,7 @@ class SwitchAgent:
         self.status = SwitchStatus(cookie=known_cookie)
         self.credits: dict[int, PortCredits] = {}
         """What the managed ports answered to the last probes, by port."""
+        self._retries: dict[int, retries.PortRetry] = {}
         self._changed = changed
         self._down = asyncio.Event()
         self._connected: fy.Switch | None = None
@@ -98,13 +101,29 @@ class SwitchAgent:
             await asyncio.sleep(RECONNECT_S)
 
     async def send_probes(self, source_id: int) -> None:
-        """Ask the switch for the credits of its managed ports; the answers come into `credits`."""
+        """Ask the switch for credits and retries of its managed ports; the answers come into `credits`."""
         switch = self._connected
         if switch is None or not self.status.primary or self.status.state is not State.PROGRAMMED:
             return
         for port in managed_ports(self.node):
-            packet = fy.P4PacketOut(probe(port.port, self.node.id, source_id), egress_port=0, padding=0)
-            await switch.write([packet])
+            for question in (retries.probe, probe):
+                packet = fy.P4PacketOut(question(port.port, self.node.id, source_id), egress_port=0, padding=0)
+                await switch.write([packet])
+
+    def _take_answer(self, payload: bytes) -> bool:
+        """Keep what a probe's answer says; tell whether it is one.
+
+        Of a port's two probes that for credits is the second.
+        """
+        retry = retries.parse_answer(payload)
+        if retry is not None:
+            self._retries[retry[0]] = retry[1]
+            return True
+        answer = parse_answer(payload)
+        if answer is None:
+            return False
+        self.credits[answer.port] = dataclasses.replace(answer, retry=self._retries.get(answer.port))
+        return True
 
     async def _wait_for_listener(self) -> None:
         """Wait until the switch accepts connections: gRPC's own retries start at a second."""
@@ -249,8 +268,7 @@ class SwitchAgent:
     async def _log_packets(self, switch: fy.Switch) -> None:
         window, lines, quiet = 0, 0, 0
         async for packet in switch.read_packets(queue_size=PACKET_QUEUE):
-            if packet.metadata.get("reason") == PROBE_REASON and (answer := parse_answer(packet.payload)) is not None:
-                self.credits[answer.port] = answer
+            if packet.metadata.get("reason") == PROBE_REASON and self._take_answer(packet.payload):
                 continue
             second = int(time.monotonic())
             if second != window:

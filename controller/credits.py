@@ -14,6 +14,7 @@ from typing import Any, Final, Self, cast
 from codec.constants import VC_COUNT, Kind, LinkState, Next, ProbeOp, Vc
 from codec.frames import frame, oefh
 from codec.layouts import LINK, OEFH, PROBE, PROBE_CREDITS
+from controller.retries import PortRetry
 
 Lanes = tuple[int, ...]
 """One value per virtual channel, VC 0 first."""
@@ -74,6 +75,8 @@ class PortCredits:
     receiver_credits_freed: Lanes
     receiver_credits_in_use: Lanes
     held_frames: Lanes
+    retry: PortRetry | None = None
+    """The link-layer retry of the port, where it was asked for."""
 
     @property
     def sender_credits_used(self) -> Lanes:
@@ -99,12 +102,13 @@ class PortCredits:
         """Make it from what `to_json` gave. Raises KeyError, TypeError or ValueError for anything else."""
         values: dict[str, Any] = {field.name: data[field.name] for field in dataclasses.fields(cls)}
         values["state"] = LinkState[data["state"].upper()]
+        values["retry"] = PortRetry.from_json(data["retry"]) if data["retry"] else None
         fields: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items()}
         return cls(**fields)
 
     @classmethod
     def from_registers(cls, port: int, values: Mapping[str, int]) -> Self:
-        """Make it from the registers of a port by name: those of PORT_REGISTERS and LANE_REGISTERS."""
+        """Make it from the registers of a port by name: PORT_REGISTERS, LANE_REGISTERS and RETRY_REGISTERS."""
         if not values["own_epoch"]:
             state = LinkState.DOWN
         elif not values["session"]:
@@ -112,7 +116,8 @@ class PortCredits:
         else:
             state = LinkState.READY if values["sender_session"] else LinkState.UP
         lanes = {name: split_lanes(values[name]) for name in LANE_REGISTERS}
-        return cls(port, state, values["own_epoch"], values["peer_epoch"], values["session"], **lanes)
+        retry = PortRetry.from_registers(values["own_epoch"], values["session"], values)
+        return cls(port, state, values["own_epoch"], values["peer_epoch"], values["session"], **lanes, retry=retry)
 
 
 def split_lanes(word: int) -> Lanes:

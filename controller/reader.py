@@ -20,6 +20,7 @@ from controller.credits import EVENT_COUNTERS, LANE_REGISTERS, LINK_COUNTERS, PO
 from controller.entities import from_p4
 from controller.entries import Entry
 from controller.packets import DROP_REASONS
+from controller.retries import RETRY_REGISTERS
 
 TIMEOUT_S: Final = 10.0
 CPU_PORT: Final = 510
@@ -124,6 +125,7 @@ class SwitchReader:
         # What was freed before what was consumed, one after the other: traffic goes on meanwhile, and the difference
         # then comes out a little too large rather than below zero.
         names = sorted((*PORT_REGISTERS, *LANE_REGISTERS), key=lambda name: (name.partition("_credits")[0], name[::-1]))
+        names += RETRY_REGISTERS
         values: dict[int, dict[str, int]] = {number: {} for number in numbers}
         for cell in self._read([fy.P4RegisterEntry(name, index=n) for n in numbers for name in names]):
             values[cell.index][cell.register_id] = cell.data

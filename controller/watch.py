@@ -15,12 +15,18 @@ from codec.constants import VC_COUNT
 from codec.fabric import SwitchNode
 from controller.credits import INIT_COUNTERS, UPDATE_COUNTERS, PortCredits
 from controller.reader import PortCounters
+from controller.retries import PortRetry
 
 REFRESH_S: Final = 0.5
 _WIDE: Final = 170
 """Columns from which on a terminal has room for all counters of a port; below, for the most telling ones."""
 _ALL: Final = (*UPDATE_COUNTERS, *INIT_COUNTERS, "link_ups", "link_resets", "silences", "frames_held", "frames_marked")
 _TELLING: Final = (*UPDATE_COUNTERS, "link_resets", "frames_held")
+_RETRY: Final = ("llr_tx_ok", "llr_tx_replay", "llr_tx_replayed", "llr_rx_ok", "llr_rx_nack_ctl_os")
+_RETRY_ALL: Final = (
+    *_RETRY, "llr_tx_nack_ctl_os", "llr_tx_ack_ctl_os", "llr_rx_ack_ctl_os", "llr_replay_timeouts", "llr_flushes",
+    "llr_rx_expected_seq_good", "llr_rx_missing_seq", "llr_rx_bad", "llr_rx_replay",
+)  # fmt: skip
 _CAPTION: Final = (
     "snd: sender_credits_limit, _used, _consumed, _freed, _used_watermark; "
     "rcv: receiver_credits_used, _consumed, _freed; held: frames that wait for the port"
@@ -33,10 +39,11 @@ View = Mapping[str, tuple[SwitchNode, Mapping[int, PortCredits], Mapping[int, Po
 def tables(view: View, width: int = _WIDE) -> Group:
     """Return what the switches hold, for a terminal of so many columns.
 
-    A row per port and VC in use, then a row per port with its counters.
+    A row per port and VC in use, then a row per port with its counters, then one per port that retries.
     """
     columns = _ALL if width >= _WIDE else _TELLING
-    per_vc, per_port = _vc_table(), _port_table(columns)
+    retry_columns = _RETRY_ALL if width >= _WIDE else _RETRY
+    per_vc, per_port, retrying = _vc_table(), _port_table(columns), _retry_table(retry_columns)
     for name, (node, credits, counters) in view.items():
         peers = {port.port: port.peer for port in node.ports}
         for number, port in sorted(credits.items()):
@@ -47,11 +54,14 @@ def tables(view: View, width: int = _WIDE) -> Group:
             link = counters[number].link if number in counters else {}
             figures = (str(link[column]) if column in link else "-" for column in columns)
             per_port.add_row(where, port.state.name.lower(), *figures)
+            if port.retry is not None and port.retry.outstanding_frames_max:
+                figures = (str(link[column]) if column in link else "-" for column in retry_columns)
+                retrying.add_row(where, *_retry_state(port.retry), *figures)
     if not per_port.row_count:
         return Group(Text("No managed links here: start the fabric with `make run LINKS=managed`."))
     if not per_vc.row_count:
         return Group(Text("No virtual channel has credits yet."), per_port)
-    return Group(per_vc, Text(), per_port)
+    return Group(per_vc, Text(), per_port, *((Text(), retrying) if retrying.row_count else ()))
 
 
 def watch(read: Callable[[], View], console: Console, refresh_s: float = REFRESH_S) -> None:
@@ -96,6 +106,21 @@ def _port_table(columns: Sequence[str]) -> Table:
     for name in columns:
         table.add_column(_broken(name), justify="right", no_wrap=True)
     return table
+
+
+def _retry_table(columns: Sequence[str]) -> Table:
+    table = _table("link-layer retry, by port")
+    for name in ("tx", "rx", "out", "next\nseq"):
+        table.add_column(name, no_wrap=True)
+    for name in columns:
+        table.add_column(_broken(name), justify="right", no_wrap=True)
+    return table
+
+
+def _retry_state(retry: PortRetry) -> list[str]:
+    """Return the states by SAI's names, what is outstanding of what may be, and the next number."""
+    states = [state.name.lower().replace("_", "\n_") for state in (retry.tx_state, retry.rx_state)]
+    return [*states, f"{retry.outstanding_frames}/{retry.outstanding_frames_max}", str(retry.next_seq)]
 
 
 def _broken(name: str) -> str:

@@ -21,6 +21,7 @@ from endpoint.congestion import CongestionWindow
 from endpoint.errors import REFUSALS, AccessRefused, LsuTimeout, Unreachable
 from endpoint.options import EndpointOptions
 from endpoint.paths import Paths
+from endpoint.round_trip import RoundTrip
 from endpoint.transfer import Transfer
 
 Transmit = Callable[[int, bytes], None]
@@ -80,19 +81,16 @@ class _Request:
 
 
 class _Destination:
-    """The requests to one GPU, and how long its answers take (RFC 6298, with Karn's rule)."""
+    """The requests to one GPU, and how long its answers take."""
 
     __slots__ = (
-        "backed_off",
         "burst",
         "burst_end",
         "congestion",
         "dst",
         "next",
         "oldest",
-        "rto",
-        "rtt",
-        "rtt_variation",
+        "round_trip",
         "seed",
         "unfinished",
         "wanted",
@@ -105,22 +103,11 @@ class _Destination:
         self.next = first
         self.oldest = first
         self.unfinished: dict[int, _Request] = {}
-        self.rto = rto
-        self.rtt = -1.0
-        self.rtt_variation = 0.0
-        self.backed_off = self.burst_end = float("-inf")
+        self.round_trip = RoundTrip(rto)
+        self.burst_end = float("-inf")
         self.burst = 0
         self.wanted = False
         """Somebody waits for room in the window."""
-
-    def measured(self, rtt: float, least: float, most: float) -> None:
-        if self.rtt < 0:
-            self.rtt, self.rtt_variation = rtt, rtt / 2
-        else:
-            self.rtt_variation += (abs(rtt - self.rtt) - self.rtt_variation) / 4
-            self.rtt += (rtt - self.rtt) / 8
-        rto = self.rtt + 4 * self.rtt_variation
-        self.rto = max(min(rto, most), least)
 
 
 class Initiator:
@@ -189,7 +176,7 @@ class Initiator:
         if least != self.least_rto:
             self.least_rto = least
             for d in self._destinations.values():
-                d.rto = max(d.rto, least)
+                d.round_trip.at_least(least)
         if most != self._most:
             self._most = most
             for d in self._destinations.values():
@@ -237,7 +224,7 @@ class Initiator:
             self._wait_for_plane(d, request)
             return
         request.plane = plane
-        self._arm(now + _patience(d.rto, deadline - now), d, request)
+        self._arm(now + _patience(d.round_trip.rto, deadline - now), d, request)
         self._transmit(plane, request.packet)
 
     def handle(self, now: float, response: Lsu) -> None:
@@ -269,8 +256,8 @@ class Initiator:
         if echo:
             self._counters["ecn_echo"] += 1
         if request.attempts == 0:
-            d.measured(now - request.first_sent, self.least_rto, self._options.max_rto_s)
-        d.congestion.answered(now, echo, max(d.rtt, 0.0))
+            d.round_trip.measured(now - request.first_sent, self.least_rto, self._options.max_rto_s)
+        d.congestion.answered(now, echo, max(d.round_trip.rtt, 0.0))
         self._finish(d, request)
         if opcode == _NAK:
             self._counters["refused_requests"] += 1
@@ -318,9 +305,7 @@ class Initiator:
             if d.burst > _BURST:
                 self._arm(d.burst_end, d, request)
                 continue
-            if now >= d.backed_off + d.rto:  # once for all requests that were lost together
-                d.backed_off = now
-                d.rto = max(min(2 * d.rto, self._options.max_rto_s), self.least_rto)
+            d.round_trip.expired(now, self.least_rto, self._options.max_rto_s)
             self._counters["resent_requests"] += 1
             self._send_again(now, d, request)
         return timers[0][0] if timers else None
@@ -383,7 +368,7 @@ class Initiator:
         """Send a request once more, by the next way."""
         request.attempts += 1
         request.plane, _, entropy = self._paths.way(d.dst, request.number, request.attempts)
-        self._arm(now + _patience(d.rto, request.deadline - now), d, request)
+        self._arm(now + _patience(d.round_trip.rto, request.deadline - now), d, request)
         self._transmit(request.plane, with_entropy(request.packet, entropy))
 
     def _wait_for_plane(self, d: _Destination, request: _Request) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
 
 from codec.layouts import LINK
 from endpoint.cyclic import after, distance, steps
@@ -66,11 +66,9 @@ class Due(Enum):
 _HEADER: Final = LINK.size
 
 
-class Kept(NamedTuple):
-    """A frame that waits for its acknowledgement: its kind, and what follows the link header."""
-
-    kind: int
-    body: bytes
+# Members by names of their own: what is done for every frame looks none up in its class.
+_ADVANCE: Final = TransmitState.ADVANCE
+_SEND_ACKS: Final = ReceiveState.SEND_ACKS
 
 
 class LlrSender:
@@ -105,12 +103,13 @@ class LlrSender:
         self._bytes_max = bytes_max
         self._replay_timer_s = replay_timer_s
         self._replay_count_max = replay_count_max
-        self._kept: deque[Kept] = deque()
+        self._kept: deque[tuple[int, bytes]] = deque()
+        """Kind, and what follows the link header, of what waits for its acknowledgement."""
         self._again = 0
         """How many of the kept frames the replay under way has sent."""
         self._replayed_at = -math.inf
         """When the last replay began."""
-        self.state = TransmitState.ADVANCE
+        self.state = _ADVANCE
         self.next = first
         """Sequence of the next new frame."""
         self.acknowledged = after(first, -1)
@@ -130,7 +129,7 @@ class LlrSender:
     def has_room(self, size: int) -> bool:
         """Tell whether a new frame with so many bytes after its link header may be sent now."""
         return (
-            self.state is TransmitState.ADVANCE
+            self.state is _ADVANCE
             and len(self._kept) < self._frames_max
             and self.bytes + _HEADER + size <= self._bytes_max
         )
@@ -140,7 +139,7 @@ class LlrSender:
         sequence = self.next
         if not self._kept:
             self.deadline = now + self._replay_timer_s
-        self._kept.append(Kept(kind, body))
+        self._kept.append((kind, body))
         self.bytes += _HEADER + len(body)
         self.next = after(sequence, 1)
         self._counters["llr_tx_ok"] += 1
@@ -160,11 +159,11 @@ class LlrSender:
                 self._counters["llr_rx_ack_nack_seq_error"] += 1
             return -1
         for _ in range(count):
-            self.bytes -= _HEADER + len(self._kept.popleft().body)
+            self.bytes -= _HEADER + len(self._kept.popleft()[1])
         self.acknowledged = sequence
         self.fruitless = 0
         self._again = max(0, self._again - count)
-        if self.state is TransmitState.ADVANCE:
+        if self.state is _ADVANCE:
             self.deadline = now + self._replay_timer_s if self._kept else math.inf
         else:
             self._end_replay(now)
@@ -175,7 +174,7 @@ class LlrSender:
         soonest = self._replayed_at + min(_PAUSE_S, self._replay_timer_s / _PAUSES_PER_TIMER)
         if not self.fruitless or now >= soonest:
             self.replay(now)
-        elif self.state is TransmitState.ADVANCE:
+        elif self.state is _ADVANCE:
             self.deadline = min(self.deadline, soonest)
 
     def replay(self, now: float) -> None:
@@ -198,16 +197,16 @@ class LlrSender:
             self._counters["llr_replay_timeouts"] += 1
             self.replay(now)
 
-    def take_again(self, now: float) -> tuple[int, Kept] | None:
-        """Return the next frame of the replay with its sequence, to be sent now; None when there is none."""
+    def take_again(self, now: float) -> tuple[int, int, bytes] | None:
+        """Return sequence, kind and body of the next frame of the replay, to be sent now; None when there is none."""
         if self.state is not TransmitState.REPLAY:
             return None
-        kept = self._kept[self._again]
+        kind, body = self._kept[self._again]
         self._again += 1
         sequence = after(self.acknowledged, self._again)
         self._counters["llr_tx_replayed"] += 1
         self._end_replay(now)
-        return sequence, kept
+        return sequence, kind, body
 
     def flush(self) -> None:
         """Give up: forget what is kept, and take nothing more."""
@@ -220,7 +219,7 @@ class LlrSender:
 
     def _end_replay(self, now: float) -> None:
         if self.state is TransmitState.REPLAY and self._again == len(self._kept):
-            self.state = TransmitState.ADVANCE
+            self.state = _ADVANCE
             self.deadline = now + self._replay_timer_s if self._kept else math.inf
 
 
@@ -245,7 +244,7 @@ class LlrReceiver:
         self._counters = counters
         self._ack_delay_s = ack_delay_s
         self._nack_repeat_s = nack_repeat_s
-        self.state = ReceiveState.SEND_ACKS
+        self.state = _SEND_ACKS
         self.expected = first
         """Sequence of the next frame that is accepted."""
         self._last = after(first, -1)
@@ -274,14 +273,14 @@ class LlrReceiver:
             return Arrival.REFUSED
         if ahead < 0:
             self._counters["llr_rx_duplicate_seq"] += 1
-            if self.state is not ReceiveState.SEND_ACKS:
+            if self.state is not _SEND_ACKS:
                 self._arm()
             elif ahead == -1:
                 self.deadline = now
             return Arrival.REFUSED
         self.expected = after(sequence, 1)
-        if self.state is not ReceiveState.SEND_ACKS or not self._unacknowledged:
-            self.state = ReceiveState.SEND_ACKS
+        if self.state is not _SEND_ACKS or not self._unacknowledged:
+            self.state = _SEND_ACKS
             self._nack_due = False
             self.deadline = now + self._ack_delay_s
         self._unacknowledged += 1
@@ -299,14 +298,14 @@ class LlrReceiver:
 
     def due(self, now: float) -> Due:
         """Return what has to be sent now; that it leaves is said by `told` or `asked`."""
-        if self.state is not ReceiveState.SEND_ACKS:
+        if self.state is not _SEND_ACKS:
             return Due.NACK if self._nack_due or now >= self.deadline else Due.NOTHING
         return Due.ACK if self._unacknowledged >= ACK_FRAMES or now >= self.deadline else Due.NOTHING
 
     def told(self) -> int:
         """Take note that a frame leaves now, and return the acknowledgement that it carries."""
         self._unacknowledged = 0
-        if self.state is ReceiveState.SEND_ACKS:
+        if self.state is _SEND_ACKS:
             self.deadline = math.inf
         return after(self.expected, -1)
 
@@ -319,7 +318,7 @@ class LlrReceiver:
 
     def _missed(self, counter: str) -> None:
         if self.state is not ReceiveState.NACK_SENT:
-            if self.state is ReceiveState.SEND_ACKS:
+            if self.state is _SEND_ACKS:
                 self._counters[counter] += 1
             self.state = ReceiveState.SEND_NACK
             self._nack_due = True

@@ -47,6 +47,17 @@ _ACKS_PER_TIMER: Final = 4
 """An acknowledgement that nothing carries leaves after `_ACK_DELAY_S`, or this part of the replay timer where that is
 shorter: in time for the peer's."""
 _LLR_BODY: Final = bytes(LLR_CONTROL.size)
+# Plain numbers: what is done with the enumerations' own members costs half a microsecond each time, on every frame.
+_DATA: Final = int(Kind.DATA)
+_LLR_ACK: Final = int(Kind.LLR_ACK)
+_LLR_NACK: Final = int(Kind.LLR_NACK)
+_CF_UPDATE: Final = int(Kind.CF_UPDATE)
+_CC_UPDATE: Final = int(Kind.CC_UPDATE)
+_ANSWERS: Final = frozenset({_LLR_ACK, _LLR_NACK})
+_BRING_UP: Final = frozenset({int(Kind.LLR_INIT), int(Kind.LLR_INIT_ECHO)})
+_LLR: Final = int(LinkFlag.LLR)
+_REPLAY: Final = int(LinkFlag.REPLAY)
+_POISON: Final = int(LinkFlag.POISON)
 
 
 class Retry(NamedTuple):
@@ -151,7 +162,7 @@ class ManagedLink:
                     queue.append((packet, frees_vc << 20 | frees if frees_vc >= 0 else -1))
                     return
         elif self.bringup.state is LinkState.UP and self._may_send:
-            self._put(Kind.DATA, packet)
+            self._put(_DATA, packet)
         else:
             self._counters["tx_dropped_link_not_up"] += 1
         self._free(frees_vc, frees)
@@ -169,9 +180,9 @@ class ManagedLink:
             return False
         sender.consume(credits)
         if retry is None:
-            self._port.send(frame(Kind.DATA, packet, session=self.bringup.session))
+            self._port.send(frame(_DATA, packet, session=self.bringup.session))
         else:
-            self._put_numbered(Kind.DATA, packet)
+            self._put_numbered(_DATA, packet)
         return True
 
     def _release(self) -> None:
@@ -185,7 +196,7 @@ class ManagedLink:
             if not queue:
                 continue
             if not self._lossless >> vc & 1:  # the peer gives it no credits any more
-                self._put(Kind.DATA, queue[0][0])
+                self._put(_DATA, queue[0][0])
             elif not self._admit(vc, queue[0][0]):
                 continue
             passed = 0
@@ -203,7 +214,7 @@ class ManagedLink:
         try:
             header = parse_link(data)
             kind = header.kind
-            if kind in (Kind.LLR_INIT, Kind.LLR_INIT_ECHO):
+            if kind in _BRING_UP:
                 if header.session:
                     return self._drop(WRONG_SESSION)
                 self._take_init(parse_link_init(data[LINK.size :]), kind == Kind.LLR_INIT_ECHO)
@@ -215,13 +226,13 @@ class ManagedLink:
             self._last_heard = self._clock()
             if self._retry is not None and not self._retried(self._retry, header):
                 return None
-            if header.flags & LinkFlag.POISON:
+            if header.flags & _POISON:
                 return self._take_poisoned(kind, data[LINK.size :])
-            if kind == Kind.DATA:
+            if kind == _DATA:
                 return self._take_data(data[LINK.size :])
-            if kind in (Kind.CF_UPDATE, Kind.CC_UPDATE):
+            if kind in (_CF_UPDATE, _CC_UPDATE):
                 mask, values = parse_credit_update(data[LINK.size :])
-                (self._take_freed if kind == Kind.CF_UPDATE else self._take_consumed)(mask & self._lossless, values)
+                (self._take_freed if kind == _CF_UPDATE else self._take_consumed)(mask & self._lossless, values)
                 return None
         except FrameError as error:
             if error.reason == BAD_CRC and self._retry is not None:
@@ -247,7 +258,7 @@ class ManagedLink:
 
     def _take_poisoned(self, kind: int, packet: memoryview) -> memoryview | None:
         """Drop a frame whose sender knows that its content is bad; what it took is free again."""
-        if kind == Kind.DATA and self._take_data(packet) is not None:
+        if kind == _DATA and self._take_data(packet) is not None:
             self.respond(None)
         return self._drop(POISONED)
 
@@ -311,20 +322,20 @@ class ManagedLink:
         """Take what a frame says of retry; tell whether the frame itself is still to be taken."""
         now = self._last_heard
         kind = header.kind
-        explicit = kind in (Kind.LLR_ACK, Kind.LLR_NACK)
+        explicit = kind in _ANSWERS
         heard = retry.sender.acknowledge(now, header.ack, explicit)
-        if kind == Kind.LLR_NACK:
+        if kind == _LLR_NACK:
             self._counters["llr_rx_nack_ctl_os"] += 1
             if heard >= 0:
                 retry.sender.asked(now)
-        elif kind == Kind.LLR_ACK:
+        elif kind == _LLR_ACK:
             self._counters["llr_rx_ack_ctl_os"] += 1
-        if heard > 0 or kind == Kind.LLR_NACK:
+        if heard > 0 or kind == _LLR_NACK:
             self._go_on(retry, now)
         flags = header.flags
-        if explicit or kind == Kind.CF_UPDATE or not flags & LinkFlag.LLR:
+        if explicit or kind == _CF_UPDATE or not flags & _LLR:
             return not explicit
-        arrival = retry.receiver.take(now, header.seq, bool(flags & LinkFlag.REPLAY), bool(flags & LinkFlag.POISON))
+        arrival = retry.receiver.take(now, header.seq, bool(flags & _REPLAY), bool(flags & _POISON))
         self._answer(retry, now)
         return arrival is not Arrival.REFUSED
 
@@ -335,8 +346,8 @@ class ManagedLink:
             again = sender.take_again(now)
             if again is None:
                 break
-            sequence, kept = again
-            self._put(kept.kind, kept.body, LinkFlag.LLR | LinkFlag.REPLAY, sequence)
+            sequence, kind, body = again
+            self._put(kind, body, _LLR | _REPLAY, sequence)
         if sender.state is TransmitState.FLUSH:
             self._give_up()
         elif any(self._held):
@@ -348,11 +359,11 @@ class ManagedLink:
         due = receiver.due(now)
         if due is Due.ACK:
             self._counters["llr_tx_ack_ctl_os"] += 1
-            self._put(Kind.LLR_ACK, _LLR_BODY)
+            self._put(_LLR_ACK, _LLR_BODY)
         elif due is Due.NACK:
             self._counters["llr_tx_nack_ctl_os"] += 1
             receiver.asked(now)
-            self._put(Kind.LLR_NACK, _LLR_BODY)
+            self._put(_LLR_NACK, _LLR_BODY)
 
     def _flushed(self, action: str) -> bool:
         """Tell whether retry has given up in this session, and this is what becomes of frames since."""
@@ -529,21 +540,21 @@ class ManagedLink:
 
     def _send_freed(self) -> None:
         self._counters["cbfc_num_cf_update_messages_tx"] += 1
-        self._put(Kind.CF_UPDATE, credit_update_body([receiver.report() for receiver in self.receivers]))
+        self._put(_CF_UPDATE, credit_update_body([receiver.report() for receiver in self.receivers]))
 
     def _send_consumed(self) -> None:
         """Say what was consumed, unless link-layer retry is busy: with it, nothing is lost that had to be told."""
         retry = self._retry
         if retry is None or retry.sender.has_room(CREDIT_UPDATE.size) or self._flushed("best_effort"):
             self._counters["cbfc_num_cc_update_messages_tx"] += 1
-            self._put_numbered(Kind.CC_UPDATE, credit_update_body([sender.consumed for sender in self.senders]))
+            self._put_numbered(_CC_UPDATE, credit_update_body([sender.consumed for sender in self.senders]))
 
-    def _put_numbered(self, kind: Kind, body: bytes) -> None:
+    def _put_numbered(self, kind: int, body: bytes) -> None:
         """Send a frame that link-layer retry protects, if the session has it; there must be room."""
         if self._retry is None or self._retry.sender.state is TransmitState.FLUSH:
             self._put(kind, body)
         else:
-            self._put(kind, body, LinkFlag.LLR, self._retry.sender.push(self._clock(), kind, body))
+            self._put(kind, body, _LLR, self._retry.sender.push(self._clock(), kind, body))
 
     def _put(self, kind: int, body: bytes, flags: int = 0, seq: int = 0) -> None:
         """Send a frame of the session, with the newest acknowledgement."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from codec.constants import REQUEST_WINDOW, TMA_MAX_BLOCK, TMA_MIN_BLOCK
+from codec.constants import LSU_MAX_BYTES, REQUEST_WINDOW, TMA_MAX_BLOCK, TMA_MIN_BLOCK
 from endpoint.errors import ConfigurationError
 from endpoint.impairments import Impairment
 
@@ -66,8 +66,9 @@ class EndpointOptions:
     block_bytes: int = 2048
     """Bytes of an RDMA message that a frame carries: 256, 512, 1,024, 2,048 or 4,096."""
 
-    bulk_bytes: int = 512
-    """From so many bytes on, `put` and `get` go by RDMA, and below by load/store."""
+    bulk_bytes: int = LSU_MAX_BYTES + 1
+    """From so many bytes on, `put` and `get` go by RDMA, and below by load/store. As measured (`python -m bench rdma`),
+    load/store is faster while it takes one request, and a message of RDMA from where it would take two."""
 
     notifications: int = 1 << 16
     """Notifications kept until the program takes them; while there are so many, notified messages do not complete."""

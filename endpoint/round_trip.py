@@ -27,6 +27,10 @@ class RoundTrip:
             self.rtt += (rtt - self.rtt) / 8
         self.rto = max(min(self.rtt + 4 * self.variation, most), least)
 
+    def at_least(self, least: float) -> None:
+        """Raise the time-out to `least`."""
+        self.rto = max(self.rto, least)
+
     def expired(self, now: float, least: float, most: float) -> None:
         """Double the time-out, once for all that was lost together."""
         if now >= self._backed_off + self.rto:

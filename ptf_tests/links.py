@@ -19,6 +19,7 @@ from codec.constants import Kind, NoticeType
 from codec.scapy_layers import CreditUpdate, Link, LinkInit, Notice
 from ptf_tests.base import EVENT_PORT, MODE_MANAGED, REMOTE, SWITCH_ID, TENANT, TIMEOUT_S, EthlinkTest
 from ptf_tests.frames import LINK_BYTES, forwarded, probe, store, with_crc
+from ptf_tests.p4runtime import Names
 
 VCS: Final = 8
 CYCLE: Final = 1 << 20
@@ -100,6 +101,26 @@ class Profile:
         """The credit limit of each VC."""
         limit = self.credit_limit
         return (limit,) * VCS if isinstance(limit, int) else tuple(limit)
+
+
+def profile_entry(names: Names, port: int, own: Profile) -> Any:
+    """Return the `link_profile` entry of a port."""
+    return names.entry(
+        "link_profile", {"port": port}, "set_profile",
+        lossless_vcs=own.lossless_vcs, vc_map=vc_map(own.vc_map), credit_size=own.credit_size,
+        packet_overhead=own.packet_overhead & 0xFF, credit_limit=lanes(own.credit_limit),
+        update_threshold=lanes(own.update_threshold), silence=own.silence, stall=own.stall,
+    )  # fmt: skip
+
+
+def announcement_entry(names: Names, port: int, own: Profile) -> Any:
+    """Return the `link_announcement` entry of a port."""
+    return names.entry(
+        "link_announcement", {"egress_port": port}, "announce",
+        capabilities=own.capabilities, credit_size=own.credit_size, packet_overhead=own.packet_overhead & 0xFF,
+        max_frame=own.max_frame, lossless_vcs=own.lossless_vcs,
+        outstanding_frames_max=own.outstanding_frames_max, credit_limit=lanes(own.credit_limit),
+    )  # fmt: skip
 
 
 @dataclass
@@ -286,22 +307,10 @@ class ManagedTest(EthlinkTest):
         return peers
 
     def _profile(self, port: int) -> Any:
-        own = self.profiles[port]
-        return self.switch.names.entry(
-            "link_profile", {"port": port}, "set_profile",
-            lossless_vcs=own.lossless_vcs, vc_map=vc_map(own.vc_map), credit_size=own.credit_size,
-            packet_overhead=own.packet_overhead & 0xFF, credit_limit=lanes(own.credit_limit),
-            update_threshold=lanes(own.update_threshold), silence=own.silence, stall=own.stall,
-        )  # fmt: skip
+        return profile_entry(self.switch.names, port, self.profiles[port])
 
     def _announcement(self, port: int) -> Any:
-        own = self.profiles[port]
-        return self.switch.names.entry(
-            "link_announcement", {"egress_port": port}, "announce",
-            capabilities=own.capabilities, credit_size=own.credit_size, packet_overhead=own.packet_overhead & 0xFF,
-            max_frame=own.max_frame, lossless_vcs=own.lossless_vcs,
-            outstanding_frames_max=own.outstanding_frames_max, credit_limit=lanes(own.credit_limit),
-        )  # fmt: skip
+        return announcement_entry(self.switch.names, port, self.profiles[port])
 
     def _replicate(self, port: int) -> None:
         self._clone_session(port, (port, 1))

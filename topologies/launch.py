@@ -31,10 +31,11 @@ from topologies.options import DEFAULT_SCENARIO, Options, check, parse
 from topologies.plot import PLOT_FILE, plot_credits
 from topologies.progress import Progress
 from topologies.prompt import FabricPrompt
-from topologies.ranks import Phase, script_phase, traffic_phase
+from topologies.ranks import Phase, script_phase, traffic_phase, training_phase
 from topologies.session import FabricSession, LinkSetting
 from topologies.summary import PhaseResult, Summary, print_summary, summarise
 from topologies.topos import parse_topo
+from topologies.training import check_profile
 
 FULL_BYTES: Final = 1 << 16
 """A disk with less room than this counts as full when something has gone wrong."""
@@ -47,7 +48,9 @@ def main(argv: list[str] | None = None) -> int:
     console = Console(highlight=False, emoji=False)
     try:
         check(options)
-        parse_topo(options.topo)  # a malformed one is refused before anything is started
+        topo = parse_topo(options.topo)  # a malformed one is refused before anything is started
+        if options.profile is not None:
+            check_profile(options.profile, options.topo, describe(topo, options.topo))
         with _Lock(options) as lock:
             return run_isolated(lambda: _inside(options, console), lock.publish)
     except (LaunchError, FabricError) as error:
@@ -104,6 +107,8 @@ def phases_of(options: Options) -> list[Phase]:
     """Return what a run consists of: by default a ping of every GPU, then random loads and stores."""
     if options.script is not None:
         return [script_phase(options.script)]
+    if options.profile is not None:
+        return [training_phase(options.profile)]
     if options.scenario == DEFAULT_SCENARIO:
         return [traffic_phase("ping", options.traffic), traffic_phase("random", options.traffic)]
     return [traffic_phase(options.scenario, options.traffic)]

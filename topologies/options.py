@@ -12,6 +12,8 @@ from typing import Final
 
 from topologies.errors import LaunchError
 from topologies.nodes import DEFAULT_RUN_DIR, REPOSITORY
+from topologies.training import DEFAULT_PROFILE, find_profile
+from topologies.training import SCENARIO as TRAINING
 
 PATTERNS: Final = ("ping", "random", "all-to-all", "incast", "permutation")
 """Patterns of the traffic command: one phase on links of one kind."""
@@ -19,8 +21,10 @@ COMPARISONS: Final = ("incast", "all-to-all", "hotspot", "slow-drain")
 """Scenarios that run with credits and without, side by side; two of them are patterns too."""
 FAILOVER: Final = "failover"
 """Cables are cut and restored under load; beside it the same without notification."""
-SCENARIOS: Final = (*PATTERNS, *(name for name in COMPARISONS if name not in PATTERNS), FAILOVER)
+SCENARIOS: Final = (*PATTERNS, *(name for name in COMPARISONS if name not in PATTERNS), FAILOVER, TRAINING)
 DEFAULT_SCENARIO: Final = "default"
+TRAFFIC: Final = ("count", "size", "semantics", "window", "seed", "duration")
+"""Options of the traffic command that a run passes on."""
 TARGETS: Final = ("p4switch", "bmv2")
 LINKS: Final = ("open", "managed")
 TOOLS: Final = {
@@ -35,15 +39,16 @@ MIN_FREE_BYTES: Final = 32 << 20
 class Options:
     """What to run.
 
-    `topo` is written as for `mn --topo`. `scenario` is a traffic pattern or "default"; with a `script`, that runs on
-    every GPU instead. `links` is "open" or "managed"; left empty, the scenario decides (see
-    `compares`). `count`, `size`, `window`, `seed` and `duration` are passed to the traffic command where given.
-    `prompt` asks for the Mininet prompt after the scenario. `started` is when the user asked for it (Unix time, s).
+    `topo` is written as for `mn --topo`. `scenario` is a traffic pattern, a comparison, "training" (with its
+    `profile`) or "default"; with a `script`, that runs on every GPU instead. `links` is "open" or "managed"; left
+    empty, the scenario decides (see `compares`). `traffic` is passed to the traffic command. `prompt` asks for the
+    Mininet prompt after the scenario. `started` is when the user asked for it (Unix time, s).
     """
 
     topo: str = "planes,8,2"
     scenario: str = DEFAULT_SCENARIO
     script: Path | None = None
+    profile: Path | None = None
     target: str = "p4switch"
     links: str = ""
     program: Path = REPOSITORY / "p4src" / "ethlink.p4"
@@ -88,6 +93,10 @@ def parse(argv: list[str] | None = None) -> Options:
     parser.add_argument(
         "--script", default=env("SCRIPT") or None, help="a program of yours to run on every GPU instead"
     )
+    parser.add_argument(
+        "--profile", default=env("PROFILE") or None,
+        help=f"of the scenario {TRAINING}: a YAML file, or a name in topologies/profiles ({DEFAULT_PROFILE})",
+    )  # fmt: skip
     parser.add_argument("--target", default=env("P4_TARGET") or Options.target, help=" or ".join(TARGETS))
     parser.add_argument(
         "--links", default=env("LINKS") or Options.links,
@@ -100,23 +109,20 @@ def parse(argv: list[str] | None = None) -> Options:
     )
     parser.add_argument("--no-prompt", action="store_true", help="end after the scenario, also on a terminal")
     parser.add_argument("--timeout", type=float, default=Options.timeout_s, help="limit of one traffic phase, seconds")
-    for name in ("count", "size", "window", "seed", "duration"):
+    for name in TRAFFIC:
         help_ = "passed to the traffic command" + ("; in a failover the number of cuts" if name == "count" else "")
         parser.add_argument(f"--{name}", help=help_)
     given = parser.parse_args(argv)
-    traffic = [
-        word
-        for name in ("count", "size", "window", "seed", "duration")
-        if (value := getattr(given, name)) is not None
-        for word in (f"--{name}", value)
-    ]
+    scenario = TRAINING if given.profile and given.scenario == DEFAULT_SCENARIO else given.scenario
+    traffic = [word for name in TRAFFIC if (value := getattr(given, name)) is not None for word in (f"--{name}", value)]
     try:
         started = float(env("ETHLINK_STARTED", ""))
     except ValueError:
         started = time.time()
     return Options(
         topo=given.topo,
-        scenario=given.scenario,
+        scenario=scenario,
+        profile=find_profile(given.profile or DEFAULT_PROFILE) if scenario == TRAINING or given.profile else None,
         script=Path(given.script).absolute() if given.script else None,
         target=given.target,
         links=given.links,
@@ -144,14 +150,23 @@ def check(options: Options) -> None:
         raise LaunchError(
             f"SCENARIO={options.scenario}: there is no such scenario.", f"Choose one of {', '.join(SCENARIOS)}."
         )
+    if options.profile is not None and options.scenario != TRAINING:
+        raise LaunchError(
+            f"SCENARIO={options.scenario} takes no PROFILE.", f"Leave one of them out, or choose SCENARIO={TRAINING}."
+        )
+    if options.scenario == TRAINING and options.traffic:
+        raise LaunchError(
+            f"SCENARIO={TRAINING} takes no {options.traffic[0]}: its profile says what is exchanged.",
+            f"Change a copy of {options.profile}, and give it as PROFILE=.",
+        )
     if options.links == "open" and options.compares:
         raise LaunchError(
             f"SCENARIO={options.scenario} compares links with credits and without; LINKS={options.links} has no place.",
             "Leave LINKS unset.",
         )
-    if options.compares and {"--count", "--size"} & set(options.traffic):
+    if options.compares and {"--count", "--size", "--semantics"} & set(options.traffic):
         raise LaunchError(
-            f"SCENARIO={options.scenario} compares for a time, and frames of one size: no --count, no --size.",
+            f"SCENARIO={options.scenario} compares for a time, and one size: no --count, no --size, no --semantics.",
             "Give --duration, --window or --seed; or choose LINKS=open or LINKS=managed for the plain pattern."
             if options.scenario in PATTERNS
             else "Give --duration, --window or --seed.",

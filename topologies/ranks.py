@@ -48,6 +48,11 @@ def traffic_phase(scenario: str, extra: Sequence[str] = ()) -> Phase:
     return Phase(scenario, ("-m", "endpoint", scenario, *extra))
 
 
+def training_phase(profile: Path) -> Phase:
+    """Return the phase that runs a training profile."""
+    return Phase("training", ("-m", "endpoint", "profile", str(profile)))
+
+
 def script_phase(script: Path) -> Phase:
     """Return the phase that runs a user's program."""
     return Phase(script.name, (str(script),), script=True)

@@ -15,9 +15,11 @@ from rich.table import Table
 
 from codec.fabric import Fabric
 from controller.reader import PortCounters
+from endpoint.training.figures import training_figures
 from topologies.errors import LaunchError
 from topologies.progress import count
 from topologies.ranks import Phase, RankResult
+from topologies.training import training_table
 
 if TYPE_CHECKING:
     from topologies.comparison import Compared
@@ -100,6 +102,7 @@ def summarise(
     for ports in counters.values():
         for port in ports.values():
             drops.update(port.drops)
+    training = training_figures(reports)
     return Summary(
         {
             "scenario": scenario,
@@ -111,6 +114,7 @@ def summarise(
             "first_verified_s": round(min(firsts) - started, 3) if firsts else None,
             "frames_dropped": sum(drops.values()),
             "drops": dict(sorted(drops.items())),
+            **({"training": training} if training else {}),
             "phases": [
                 {
                     "name": result.phase.name,
@@ -140,6 +144,8 @@ def print_summary(console: Console, summary: Summary, fabric: Fabric) -> None:
         console.print(
             f"\n{phase['name']}: " + (f"failed on {', '.join(failed)}" if failed else "ended well on every GPU")
         )
+    if "training" in data:
+        console.print(training_table(data["training"]))
     if data["switches"]:
         console.print(_switch_table(data["switches"], fabric))
     if "credits_on" in data:
@@ -233,6 +239,10 @@ def _phase_table(phase: Mapping[str, Any]) -> Table:
     return table
 
 
+_COMING_UP = ("link_not_up", "unknown_port", "unknown_source")
+"""Drop reasons of what comes while tables are filled and links come up: the links' own frames, for the most part."""
+
+
 def _switch_table(switches: Mapping[str, Mapping[str, Mapping[str, Any]]], fabric: Fabric) -> Table:
     table = Table(title="\nswitches, as they count", title_justify="left", title_style="bold", box=SIMPLE_HEAD)
     table.add_column("switch")
@@ -240,6 +250,7 @@ def _switch_table(switches: Mapping[str, Mapping[str, Mapping[str, Any]]], fabri
     for title in columns:
         table.add_column(title, justify="right")
     table.add_column("dropped", overflow="fold")
+    seen: set[str] = set()
     for node in fabric.switches:
         ports = switches.get(node.name)
         if ports is None:
@@ -249,14 +260,20 @@ def _switch_table(switches: Mapping[str, Mapping[str, Mapping[str, Any]]], fabri
         for port in ports.values():
             drops.update(port["drops"])
         sums = [sum(port[key] for port in ports.values()) for key in columns.values()]
+        seen |= drops.keys()
         reasons = ", ".join(f"{reason} {count:,}" for reason, count in drops.most_common())
         table.add_row(node.name, *(f"{value:,}" for value in sums), reasons or "0")
+    usual = [reason for reason in _COMING_UP if reason in seen]
+    if usual:
+        table.caption_justify = "left"
+        table.caption = f"{', '.join(usual)}: what came before a link was up, the link's own frames included"
     return table
 
 
 def _shown(report: Mapping[str, Any]) -> dict[str, Any]:
     """Return a rank's report without what is only there to be added up."""
-    return {name: value for name, value in report.items() if name not in ("latency_counts", "failover")}
+    hidden = ("latency_counts", "failover", "phases")
+    return {name: value for name, value in report.items() if name not in hidden}
 
 
 def _number(value: Any) -> str:

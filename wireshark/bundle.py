@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from codec import constants, layouts
-from codec.constants import LsuOpcode
+from codec.constants import LsuOpcode, ProbeOp
 from codec.layouts import Field, Layout
 from codec.scapy_layers import ENUMS, FLAGS, HEX
 
@@ -57,6 +57,7 @@ def tables() -> dict[str, Lua]:
         "body_of_kind": {int(kind): short(layout) for kind, layout in layouts.BODY_OF_KIND.items()},
         "header_of_next": {int(following): short(layout) for following, layout in layouts.HEADER_OF_NEXT.items()},
         "body_of_probe": {int(op): short(layout) for op, layout in layouts.BODY_OF_PROBE.items()},
+        "probe_question": {int(op): int(ProbeOp[f"READ_{op.name}"]) for op in layouts.BODY_OF_PROBE},
         "lsu_data_factor": data_factor,
         "enums": enums,
         "constants": {name: int(getattr(constants, name)) for name in _CONSTANTS},

@@ -17,7 +17,7 @@ def direct(call: Call, values: Array) -> Array:
     """Gather in one step."""
     sinks = {rank: rows_like(values) for rank in call.others()}
     call.exchange(dict.fromkeys(call.others(), bytes_of(values)), sinks)
-    return np.concatenate([values if rank == call.rank else sinks[rank].array for rank in range(call.size)])
+    return _joined([values if rank == call.rank else sinks[rank].array for rank in range(call.size)])
 
 
 def ring(call: Call, values: Array) -> Array:
@@ -28,7 +28,7 @@ def ring(call: Call, values: Array) -> Array:
         outgoing = arrays[(call.rank - step) % call.size]
         call.exchange({(call.rank + 1) % call.size: bytes_of(outgoing)}, {(call.rank - 1) % call.size: sink})
         arrays[(call.rank - step - 1) % call.size] = sink.array
-    return np.concatenate([arrays[rank] for rank in range(call.size)])
+    return _joined([arrays[rank] for rank in range(call.size)])
 
 
 def rows_like(values: Array) -> Collect:
@@ -40,3 +40,8 @@ def rows_like(values: Array) -> Collect:
 
 def _rows(shape: tuple[int, ...], dtype: np.dtype, rows: int) -> Array:
     return np.empty((rows, *shape), dtype)
+
+
+def _joined(arrays: list[Array]) -> Array:
+    """Return arrays of one type in a row, in that type: NumPy by itself would make the byte order the machine's."""
+    return np.concatenate(arrays, dtype=arrays[0].dtype)

@@ -35,8 +35,9 @@ from endpoint.collectives.reduction import Operator, check_movable, ufunc_for
 
 TIMEOUT_S: Final = 60.0
 """How long a collective may stand still, unless its caller says otherwise: a process that starts takes its time."""
-DIRECT_BYTES: Final = 1 << 15
-"""Arrays of more bytes than this go by the ring where there are more than two ranks."""
+DIRECT_BYTES: Final = 1 << 16
+"""Arrays of more bytes than this go by the ring where there are more than two ranks: with four and with eight GPUs,
+direct is faster up to here, and the ring from four times as much on (`python -m bench collectives`)."""
 
 
 class Algorithm(StrEnum):

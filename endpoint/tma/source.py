@@ -50,12 +50,13 @@ _REQUEST_VC: Final = int(Vc.REQUEST)
 _TMA_NEXT: Final = int(Next.TMA)
 _CONGESTION: Final = int(Ecn.CONGESTION_EXPERIENCED)
 
+_BYTES: Final = tuple(bytes((value,)) for value in range(256))
 _ACK_EVERY: Final = 8
 """Blocks of a message after which an ACK is asked for at the latest."""
-_BURST: Final = 16
+_BURST: Final = READ_BLOCKS
 _BURST_S: Final = 0.002
 """At most so many blocks per destination are sent again at once: what was lost together for want of room would be lost
-together again."""
+together again. One READ asks for as many."""
 
 
 class _Message:
@@ -64,7 +65,7 @@ class _Message:
     __slots__ = (
         "address", "again", "attempts", "block", "cost", "count", "deadline", "flags", "index", "key", "label",
         "number", "opcode", "patient", "placed", "planes", "probe", "recover", "sent", "submitted", "timed_at",
-        "timed_block", "timeout_s", "total", "touched", "transfer", "view",
+        "timed_block", "timeout_s", "total", "touched", "transfer", "uncounted", "view",
     )  # fmt: skip
 
     def __init__(
@@ -93,6 +94,8 @@ class _Message:
         """Blocks sent, or asked for, at least once: all below this."""
         self.planes = bytearray(min(self.count, BLOCK_WINDOW))
         """On which each of the blocks in flight was sent, or asked for, last; block i at i modulo 1,024."""
+        self.uncounted = 0
+        """Blocks read that still count as in flight: they are counted several at a time."""
         self.again: list[int] = []
         """Blocks to be sent again, descending."""
         self.recover = 0
@@ -115,12 +118,14 @@ class _Destination:
     """The messages to one GPU."""
 
     __slots__ = (
-        "congestion", "dst", "due", "heard", "label", "next", "oldest", "round_trip", "seed", "sending", "unfinished",
-        "waiting",
+        "congestion", "dst", "due", "headers", "heard", "label", "next", "oldest", "round_trip", "seed", "sending",
+        "unfinished", "waiting",
     )  # fmt: skip
 
     def __init__(self, dst: int, first: int, seed: int, congestion: CongestionWindow, round_trip: RoundTrip) -> None:
         self.dst = dst
+        self.headers: tuple[bytes, ...] = ()
+        """The OEFH with F = 0 and F = 1, without the entropy that ends it."""
         self.seed = seed
         self.congestion = congestion
         self.round_trip = round_trip
@@ -230,6 +235,11 @@ class TmaSource:
             new = self._take_ack(d, message, frame)
         elif opcode == _READ_DATA and message.opcode == _READ:
             new = self._take_data(message, frame)
+            if new > 0 and frame.ecn != _CONGESTION and not frame.flags & _ECN_ECHO:
+                message.uncounted += 1
+                if message.uncounted < _every(message, d.congestion) and message.in_flight:
+                    return
+                new, message.uncounted = message.uncounted, 0
         elif opcode not in (_ACK, _READ_DATA) and frame.length == 1:
             self._counters["tma_responses"] += 1
             self._counters["refused_messages"] += 1
@@ -318,6 +328,9 @@ class TmaSource:
         if d is None:
             round_trip = RoundTrip(max(self._options.first_rto_s, self._least_rto()))
             d = _Destination(dst, self._first, end_to_end_seed(self._id, dst), self._window_of(dst), round_trip)
+            d.headers = tuple(
+                oefh(vc=_REQUEST_VC, dst=dst, src=self._id, next=_TMA_NEXT, ecn=self._ecn, f=f)[:-1] for f in (0, 1)
+            )
             self._destinations[dst] = d
         cost = self._cost_of(min(len(view), 1 << self._block))
         message = _Message(opcode, key, address, view, notify, self._block, cost, timeout_s, transfer, index, patient)
@@ -348,7 +361,7 @@ class TmaSource:
 
     def _pump(self, now: float, d: _Destination) -> None:
         """Send what the window has room for: of each message first what was lost, then the next blocks."""
-        if not self._reachability.planes_to(d.dst):
+        if not (d.sending or d.waiting) or not self._reachability.planes_to(d.dst):
             return
         window = d.congestion
         at = 0
@@ -357,7 +370,7 @@ class TmaSource:
                 return
             message = d.sending[at]
             if message.again:
-                self._send_again(d, message)
+                self._counters["resent_blocks"] += self._send_again(d, message)
             first = message.sent
             if first < message.count:
                 room = window.bulk_room(message.cost)
@@ -380,7 +393,7 @@ class TmaSource:
             message.touched = now
             message.deadline = now + message.timeout_s
             d.due = min(d.due, now + d.round_trip.rto, message.deadline)
-        if message.timed_block < 0 and not message.attempts:
+        if message.timed_block < 0:
             message.timed_block = end - 1
             message.timed_at = now
         message.sent = end
@@ -390,32 +403,25 @@ class TmaSource:
                 count = min(READ_BLOCKS, end - start)
                 self._send_read(d, message, start, (1 << count - 1) - 1)
             return
-        every = min(_ACK_EVERY, max(1, d.congestion.size // message.cost // 4))
+        every = _every(message, d.congestion)
         last = end - 1
         for index in range(first, end):
             self._send_write(d, message, index, index == last or (index - first) % every == every - 1)
 
-    def _send_again(self, d: _Destination, message: _Message) -> None:
-        """Send again, or ask again for, some of the blocks that were lost."""
+    def _send_again(self, d: _Destination, message: _Message) -> int:
+        """Send again, or ask again for, some of the blocks that were lost; return how many."""
         again = message.again
-        if message.opcode == _READ:
-            while again:
-                first = again.pop()
-                after = 0
-                for _ in range(READ_BLOCKS - 1):
-                    if again:
-                        after |= 1 << again.pop() - first - 1
-                self._counters["resent_blocks"] += 1 + after.bit_count()
-                self._send_read(d, message, first, after)
-            return
         batch: list[int] = []
         while again and len(batch) < _BURST:
             index = again.pop()
             if index not in message.placed:
                 batch.append(index)
-        self._counters["resent_blocks"] += len(batch)
-        for index in batch:
-            self._send_write(d, message, index, index == batch[-1])
+        if message.opcode == _WRITE:
+            for index in batch:
+                self._send_write(d, message, index, index == batch[-1])
+        elif batch:
+            self._send_read(d, message, batch[0], sum(1 << index - batch[0] - 1 for index in batch[1:]))
+        return len(batch)
 
     def _send_all_again(self, now: float, d: _Destination) -> int:
         """Send again all that is to be, if a plane leads there; return how many blocks."""
@@ -428,9 +434,8 @@ class TmaSource:
             message.timed_block = -1
             message.touched = now
             d.due = min(d.due, now + d.round_trip.rto)
-            count += len(message.again)
             while message.again:
-                self._send_again(d, message)
+                count += self._send_again(d, message)
             if message.sent == message.count:
                 d.sending.remove(message)
         return count
@@ -469,10 +474,9 @@ class TmaSource:
     ) -> int:
         """Send a frame and return the plane that it took."""
         plane, f, entropy = self._paths.way(d.dst, message.label + index, message.attempts)
-        header = oefh(vc=_REQUEST_VC, dst=d.dst, src=self._id, next=_TMA_NEXT, ecn=self._ecn, f=f, entropy=entropy)
         packet = tma_packet(
-            header, d.seed, message.opcode, flags, message.block, self._incarnation, message.number, message.key,
-            offset, message.total, message.address, data,
+            d.headers[f] + _BYTES[entropy], d.seed, message.opcode, flags, message.block, self._incarnation,
+            message.number, message.key, offset, message.total, message.address, data,
         )  # fmt: skip
         self._transmit(plane, packet)
         return plane
@@ -574,7 +578,8 @@ class TmaSource:
         message.timed_block = -1
         if message.opcode == _READ:
             message.again = message.placed.missing(message.sent)[::-1]
-            self._send_again(d, message)
+            while message.again:
+                self._counters["resent_blocks"] += self._send_again(d, message)
             return
         message.probe = message.placed.lowest
         message.recover = message.sent
@@ -604,7 +609,7 @@ class TmaSource:
 
     def _end(self, d: _Destination, message: _Message) -> None:
         """Forget a message that was begun."""
-        d.congestion.bulk -= message.in_flight * message.cost
+        d.congestion.bulk -= (message.in_flight + message.uncounted) * message.cost
         unfinished = d.unfinished
         del unfinished[message.number]
         if message in d.sending:
@@ -618,8 +623,12 @@ class TmaSource:
 
 def _too_few(message: _Message, end: int, window: CongestionWindow) -> bool:
     """Tell whether asking for the blocks below `end` can wait for more room: one READ for many rather than for each."""
-    least = min(_ACK_EVERY, max(1, window.size // message.cost // 4))
-    return message.in_flight > 0 and end < message.count and end - message.sent < least
+    return message.in_flight > 0 and end < message.count and end - message.sent < _every(message, window)
+
+
+def _every(message: _Message, window: CongestionWindow) -> int:
+    """Return after how many blocks something is done for all of them at once: an ACK, a READ."""
+    return min(_ACK_EVERY, max(1, window.size // message.cost // 4))
 
 
 def _patience(rto: float, left: float) -> float:

@@ -52,12 +52,13 @@ Answer = bytes | list[bytes] | None
 class _Message:
     """A message that is half received."""
 
-    __slots__ = ("congested", "count", "form", "owed", "placed")
+    __slots__ = ("congested", "form", "left", "owed", "placed")
 
     def __init__(self, form: tuple[int, int, int, int, int], count: int) -> None:
         self.form = form
         """Key, address, total, block and the NOTIFY flag, which all its frames repeat."""
-        self.count = count
+        self.left = count
+        """Blocks that are missing."""
         self.placed = Placed()
         self.owed = False
         """An ACK was asked for while blocks were missing: another one goes out when they are there."""
@@ -141,6 +142,8 @@ class TmaTarget:
                 return self._refuse(source, frame, LsuStatus.BAD_LENGTH)
             form = frame.key, frame.address, frame.total, frame.block, frame.flags & _NOTIFY
             message = _Message(form, block_count(frame.total, frame.block))
+            source.numbers[slot] = number
+            source.messages[slot] = message
         return self._place(source, frame, message)
 
     def _place(self, source: _Source, frame: Tma, message: _Message) -> Answer:
@@ -152,7 +155,6 @@ class TmaTarget:
             return self._refuse(source, frame, LsuStatus.OUT_OF_RANGE)
         placed = message.placed
         index = frame.offset >> frame.block
-        slot = frame.message & _SLOT_MASK
         if frame.ecn == _CONGESTION:
             message.congested = True
         if index in placed:
@@ -161,10 +163,11 @@ class TmaTarget:
             self._counters["block_too_far"] += 1
             return None
         else:
-            complete = placed.count + 1 == message.count
-            if complete and frame.flags & _NOTIFY:
+            message.left -= 1
+            if not message.left and frame.flags & _NOTIFY:
                 if self._notifications.full:  # it comes again, and so does the source's patience to an end
                     self._counters["notifications_full"] += 1
+                    message.left = 1
                     return None
                 self._notifications.add(Notification(frame.src, frame.key, frame.address, frame.total))
             if frame.length:
@@ -173,12 +176,10 @@ class TmaTarget:
                 if region.watchers:
                     self.touched = True
             placed.add(index)
-            source.numbers[frame.message & _SLOT_MASK] = frame.message
-            if complete:
+            if not message.left:
                 self._counters["messages"] += 1
-                source.messages[slot] = None
+                source.messages[frame.message & _SLOT_MASK] = None
                 return self._acknowledge(source, frame, message, frame.total, b"")
-            source.messages[slot] = message
         if frame.flags & _ACK_REQ or (message.owed and not placed.ahead):
             message.owed = bool(placed.ahead)
             return self._acknowledge(source, frame, message, placed.lowest << frame.block, placed.after_lowest())

@@ -13,13 +13,15 @@ from typing import Final
 
 from endpoint.environment import GPU_VARIABLE
 from endpoint.errors import ConfigurationError, EndpointError, PortError
-from endpoint.gpu import Gpu
+from endpoint.gpu import Gpu, Semantics
 from endpoint.impairments import Impairment
 from endpoint.options import EndpointOptions
 from endpoint.traffic import endure, patterns, streams
 from endpoint.traffic.patterns import Parameters, Pattern, Run
 from endpoint.traffic.progress import Progress
 from endpoint.traffic.report import Report
+from endpoint.training.phases import profile_pattern
+from endpoint.training.profile import TrainingProfile, TrainingProfileError
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
@@ -27,6 +29,8 @@ EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130
 END_S: Final = 600.0
 """How long a rank that has done waits for the others: in a ping, all but one have nothing else to do."""
+PROFILE: Final = "profile"
+"""The traffic of a training, as a file describes it (docs/collectives.md)."""
 STREAM_PARAMETERS: Final = ("flows", "rate", "warm_up_s")
 MAX_SIZE: Final = 1 << 20
 RING_FRAME_BYTES: Final = 1300
@@ -60,14 +64,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: everything was done and every byte was right; 1: not so; 2: the command line, the environment or an interface is
     wrong; 130: interrupted.
     """
-    given = _parser().parse_args(arguments)
-    choice = CHOICES[given.pattern]
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    profile = None
+    if (given.pattern == PROFILE) != (given.file is not None):
+        parser.error("profile takes a FILE, and nothing else does")
+    if given.pattern == PROFILE:
+        if any(value is not None for value in (given.count, given.size, given.window, given.duration)):
+            parser.error("profile takes no --count, --size, --window or --duration: FILE says what is exchanged")
+        try:
+            profile = TrainingProfile.load(given.file)
+        except TrainingProfileError as error:
+            return _refuse(error)
+        choice = Choice(profile_pattern(profile), profile.operations, max(phase.size for phase in profile.phases), 128)
+    else:
+        choice = CHOICES[given.pattern]
     parameters = Parameters(
         count=given.count or choice.count,
         size=given.size or choice.size,
         window=given.window or choice.window,
-        seed=given.seed,
+        seed=given.seed if profile is None else profile.seed,
         duration_s=given.duration,
+        semantics=given.semantics,
         flows=given.flows,
         rate=given.rate,
         warm_up_s=given.warm_up,
@@ -76,18 +94,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         gpu = Gpu.from_environment(options=_options(given, parameters))
     except (ConfigurationError, PortError) as error:
-        print(f"endpoint: {error}", file=sys.stderr)
-        return EXIT_USAGE
+        return _refuse(error)
     with gpu:
         if not gpu.peers:
             print(f"endpoint: GPU {gpu.id} is alone in its tenant: nobody to exchange with", file=sys.stderr)
             return EXIT_USAGE
+        if profile is not None:
+            try:
+                profile.check_gpus(len(gpu.ranks), "the tenant")
+            except TrainingProfileError as error:
+                return _refuse(error)
         report = Report(given.pattern, gpu.id, gpu.rank, len(gpu.ranks))
-        report.parameters = {
-            name: value
-            for name, value in dataclasses.asdict(parameters).items()
-            if given.pattern in ("stream", "endure") or name not in STREAM_PARAMETERS
-        }
+        if profile is not None:
+            report.parameters = {"profile": str(given.file)}
+        else:
+            report.parameters = {
+                name: value
+                for name, value in dataclasses.asdict(parameters).items()
+                if given.pattern in ("stream", "endure") or name not in STREAM_PARAMETERS
+            }
         status = _run(choice.run, gpu, parameters, report)
     if json_path is not None:
         try:
@@ -100,8 +125,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
+def _refuse(error: EndpointError) -> int:
+    """Say what is wrong with what was asked for; return the exit status."""
+    for line in str(error).splitlines():
+        print(f"endpoint: {line}", file=sys.stderr)
+    return EXIT_USAGE
+
+
 def _options(given: argparse.Namespace, parameters: Parameters) -> EndpointOptions:
-    options = EndpointOptions(window=parameters.window, timeout_s=given.timeout, unreachable_s=given.timeout)
+    options = EndpointOptions(timeout_s=given.timeout, unreachable_s=given.timeout)
+    if parameters.chosen is Semantics.LOAD_STORE:  # an access is a request there, and many blocks otherwise
+        options = dataclasses.replace(options, window=parameters.window)
     if given.rto is not None:
         options = dataclasses.replace(
             options, first_rto_s=given.rto, min_rto_s=given.rto, lossless_rto_s=given.rto,
@@ -147,7 +181,8 @@ def _parser() -> argparse.ArgumentParser:
         epilog="The environment names the place: ETHLINK_FABRIC (fabric description), ETHLINK_GPU (id or name). "
         "Exit status: 0 all verified, 1 not so, 2 wrong usage.",
     )
-    parser.add_argument("pattern", choices=CHOICES, help="what to run")
+    parser.add_argument("pattern", choices=(*CHOICES, PROFILE), help="what to run")
+    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="profile: the training profile (YAML)")
     parser.add_argument("--count", type=_whole(1, 10**9), metavar="N", help="accesses per GPU")
     parser.add_argument("--size", type=_whole(1, MAX_SIZE), metavar="B", help="bytes per access (random: at most)")
     parser.add_argument("--window", type=_whole(1, 1023), metavar="W", help="accesses under way at a time")
@@ -155,6 +190,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--duration", type=_seconds, metavar="S", help="run for so many seconds instead of a count")
     parser.add_argument(
         "--timeout", type=_seconds, default=10.0, metavar="S", help="seconds until an access fails (10)"
+    )
+    parser.add_argument(
+        "--semantics",
+        choices=patterns.SEMANTICS,
+        default=str(Semantics.LOAD_STORE),
+        help="how bytes go, but for streams: auto is by their number (load_store)",
     )
     parser.add_argument(
         "--impair", type=_impairment, action="append", metavar="WHAT",

@@ -13,12 +13,15 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from endpoint.gpu import Gpu
+from endpoint.gpu import Gpu, Semantics
 from endpoint.traffic.progress import Progress
 from endpoint.traffic.report import Report
 from endpoint.traffic.verify import Pool, differing
 from endpoint.transfer import Transfer
 
+AUTO: Final = "auto"
+SEMANTICS: Final = (*(str(semantics) for semantics in Semantics), AUTO)
+"""What `--semantics` takes."""
 WORD: Final = 8
 WORD_VALUES: Final = 1 << 64
 BLOCKS: Final = 16
@@ -30,7 +33,8 @@ class Parameters:
     """What a pattern is to do: `count` accesses per rank, or as many as fit in `duration_s`; `size` bytes each at most.
 
     `window` is the number of accesses that a rank has under way (per destination, in an exchange). Equal seeds give
-    equal traffic. `flows`, `rate` (accesses per second of a paced flow) and `warm_up_s` are those of streams.
+    equal traffic. `semantics` says how bytes go: "load_store", "rdma", or "auto" (RDMA from the option `bulk_bytes`
+    on). `flows`, `rate` (accesses per second of a paced flow) and `warm_up_s` are those of streams.
     """
 
     count: int
@@ -38,9 +42,15 @@ class Parameters:
     window: int
     seed: int
     duration_s: float | None = None
+    semantics: str = Semantics.LOAD_STORE
     flows: str = "incast"
     rate: float = 100.0
     warm_up_s: float = 0.0
+
+    @property
+    def chosen(self) -> Semantics | None:
+        """The semantics as `Gpu.put` takes it."""
+        return None if self.semantics == AUTO else Semantics(self.semantics)
 
     @property
     def total(self) -> float:
@@ -101,7 +111,7 @@ Pattern = Callable[[Run], None]
 
 
 def ping(run: Run) -> None:
-    """The rank with the lowest id loads from every other one in turn, one access at a time; the others only answer."""
+    """The rank with the lowest id gets from every other one in turn, one access at a time; the others only answer."""
     gpu, p, report = run.gpu, run.parameters, run.report
     pool = Pool(p.seed, p.size)
     region = gpu.register(p.size)
@@ -114,12 +124,12 @@ def ping(run: Run) -> None:
         while not run.over(done):
             peer = gpu.peers[done % len(gpu.peers)]
             start = time.perf_counter()
-            got = gpu.load(peer, 0, p.size)
+            got = gpu.get(peer, 0, p.size, semantics=p.chosen)
             latencies[peer].append(time.perf_counter() - start)
             done += 1
             report.transactions += 1
             report.bytes_moved += p.size
-            report.verified(p.size, differing(got, expected[peer]), f"load from GPU {peer}")
+            report.verified(p.size, differing(got, expected[peer]), f"bytes from GPU {peer}")
             run.advance()
         report.take_latencies([latency for some in latencies.values() for latency in some])
         for peer, some in latencies.items():
@@ -145,10 +155,10 @@ class _Lane:
 
 
 def random(run: Run) -> None:
-    """Every rank loads, stores and does atomics on all others at random, at any offset and length.
+    """Every rank gets, puts and does atomics on all others at random, at any offset and length.
 
-    Loads and atomics are compared with the rank's model of its slices. All ranks also add to one word of every GPU;
-    at the end each GPU compares it with the sum of what the ranks say they added.
+    What it gets, and the results of atomics, are compared with the rank's model of its slices. All ranks also add to
+    one word of every GPU; at the end each GPU compares it with the sum of what the ranks say they added.
     """
     gpu, p, report = run.gpu, run.parameters, run.report
     chooser = Random(p.seed * 0x10001 + gpu.id)
@@ -182,7 +192,7 @@ def random(run: Run) -> None:
     while not run.over(done):
         lane = lanes.popleft()
         complete(lane)
-        _begin(gpu, lane, chooser, pool, p.size, report, added)
+        _begin(gpu, lane, chooser, pool, p, report, added)
         lanes.append(lane)
         done += 1
         run.advance()
@@ -199,7 +209,7 @@ def random(run: Run) -> None:
 
 
 def _begin(
-    gpu: Gpu, lane: _Lane, chooser: Random, pool: Pool, size: int, report: Report, added: dict[int, int]
+    gpu: Gpu, lane: _Lane, chooser: Random, pool: Pool, p: Parameters, report: Report, added: dict[int, int]
 ) -> None:
     """Start a random access in a lane, apply it to the model, and say how its result is checked."""
     kind = chooser.random()
@@ -207,25 +217,25 @@ def _begin(
 
     def expect(expected: bytes, what: str) -> Callable[[object], None]:
         def check(got: object) -> None:
-            data = got if isinstance(got, bytes) else int(got).to_bytes(WORD, "little")  # type: ignore[call-overload]
+            data = got if isinstance(got, bytes | bytearray) else int(got).to_bytes(WORD, "little")  # type: ignore[call-overload]
             where = f"{what} at {address:#x} of GPU {lane.dst}"
             report.verified(len(expected), differing(data, expected), where)
 
         return check
 
     if kind < 0.9:
-        length = chooser.randint(1, size)
+        length = chooser.randint(1, p.size)
         offset = chooser.randint(0, len(model) - length)
         address = lane.address + offset
         report.bytes_moved += length
         if kind < 0.45:
             data = pool.piece(chooser.getrandbits(16), length)
             model[offset : offset + length] = data.tobytes()
-            lane.transfer = gpu.store_async(lane.dst, address, data)
+            lane.transfer = gpu.put_async(lane.dst, address, data, semantics=p.chosen)
             lane.check = lambda _nothing: None
         else:
-            lane.transfer = gpu.load_async(lane.dst, address, length)
-            lane.check = expect(bytes(model[offset : offset + length]), "load")
+            lane.transfer = gpu.get_async(lane.dst, address, length, semantics=p.chosen)
+            lane.check = expect(bytes(model[offset : offset + length]), "what was got")
         return
     report.bytes_moved += WORD
     value = chooser.getrandbits(64)
@@ -300,7 +310,7 @@ def _exchange(run: Run, destinations: Destinations) -> None:
         for block in range(BLOCKS):
             for dst in destinations(ids, gpu.rank, turn):
                 data = pool.message(gpu.id, dst, turn, block, p.size)
-                under_way.append(gpu.store_async(dst, at + block * p.size, data))
+                under_way.append(gpu.put_async(dst, at + block * p.size, data, semantics=p.chosen))
         for transfer in under_way:
             transfer.result()
             latencies.append(transfer.duration_s)

@@ -20,12 +20,12 @@ class Report:
     """One rank's results. Latencies are in microseconds, rates per second of `duration_s`.
 
     `transactions` counts accesses that succeeded; `bytes_moved` what they carried; `bytes_verified` and `bytes_wrong`
-    what was compared with what it must be; `frames_lost` requests that were given up; `frames_retransmitted` requests
-    that were sent again. `first_verified_at` is in seconds of Unix time. `per_peer` holds latencies per peer where
-    they are taken so. Streams report per destination: `flows` what completed in the time that counts (`first_s` to
-    `last_s` of the monotonic clock), `latency_counts` how many accesses took how many microseconds.
-    `failover` is what `endpoint.traffic.endure` finds out. `ok` is true only when everything was done and no byte was
-    wrong.
+    what was compared with what it must be; `frames_lost` requests and messages that were given up;
+    `frames_retransmitted` requests and blocks that were sent again. `first_verified_at` is in seconds of Unix time.
+    `per_peer` holds latencies per peer where they are taken so. Streams report per destination: `flows` what completed
+    in the time that counts (`first_s` to `last_s` of the monotonic clock), `latency_counts` how many accesses took how
+    many microseconds. `failover` is what `endpoint.traffic.endure` finds out, `phases` what a training profile does
+    (see `endpoint.training.phases`). `ok` is true only when everything was done and no byte was wrong.
     """
 
     pattern: str
@@ -50,6 +50,7 @@ class Report:
     per_peer: dict[str, dict[str, float]] = field(default_factory=dict)
     flows: dict[str, dict[str, float | int | bool]] = field(default_factory=dict)
     latency_counts: dict[str, dict[str, int]] = field(default_factory=dict)
+    phases: list[dict[str, Any]] = field(default_factory=list)
     failover: dict[str, Any] = field(default_factory=dict)
     parameters: dict[str, float | int | str | None] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
@@ -80,8 +81,8 @@ class Report:
             self.goodput_mbit_s = round(self.bytes_moved * 8 / duration_s / 1e6, 3)
         self.counters = counters
         self.ports = {str(plane): values for plane, values in ports.items()}
-        self.frames_lost = counters.get("timed_out_requests", 0)
-        self.frames_retransmitted = counters.get("resent_requests", 0)
+        self.frames_lost = counters.get("timed_out_requests", 0) + counters.get("timed_out_messages", 0)
+        self.frames_retransmitted = counters.get("resent_requests", 0) + counters.get("resent_blocks", 0)
         self.ok = self.error is None and self.bytes_wrong == 0
 
     def save(self, path: Path) -> None:

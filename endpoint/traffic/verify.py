@@ -29,7 +29,7 @@ class Pool:
         return self.piece(mixed * 0x165667B1 >> 16, length)
 
 
-def differing(got: bytes | Bytes, expected: bytes | bytearray | memoryview | Bytes) -> int:
+def differing(got: bytes | bytearray | Bytes, expected: bytes | bytearray | memoryview | Bytes) -> int:
     """Return how many bytes of `got` are not as expected; both have the same length."""
     a = got if isinstance(got, np.ndarray) else np.frombuffer(got, np.uint8)
     b = expected if isinstance(expected, np.ndarray) else np.frombuffer(expected, np.uint8)

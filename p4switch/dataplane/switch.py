@@ -22,6 +22,7 @@ from p4switch.dataplane.types import (
     EntryRecord,
     FieldMatch,
     MeterConfig,
+    MeterCounts,
     PortStatus,
     SwitchOptions,
     TableEntry,
@@ -387,6 +388,20 @@ class DataPlane:
         op, words = self._key(self._table(self._loaded(), entry.table_id), entry)
         self._check(self._lib.sw_direct_meter_write(self._switch, op, words, self._meter_struct(config)))
 
+    def direct_meter_counts(self, entry: TableEntry) -> MeterCounts:
+        """What an entry's meter coloured. Raises EntryMissing, InvalidArgument."""
+        return self._direct_counts(entry, (0,) * 6, False)
+
+    def set_direct_meter_counts(self, entry: TableEntry, counts: MeterCounts) -> None:
+        _check_counts(*counts)
+        self._direct_counts(entry, counts, True)
+
+    def _direct_counts(self, entry: TableEntry, counts: Sequence[int], write: bool) -> MeterCounts:
+        op, words = self._key(self._table(self._loaded(), entry.table_id), entry)
+        cells = self._ffi.new("uint64_t[6]", list(counts))
+        self._check(self._lib.sw_direct_meter_counts(self._switch, op, words, cells, write))
+        return _six(cells)
+
     # ------------------------------------------------------------------------------------------------- externs
 
     def counter_read(self, counter_id: int, index: int) -> tuple[int, int]:
@@ -451,6 +466,21 @@ class DataPlane:
             raise InvalidArgument(f"meter {cells.name}: give all of cir, cburst, pir and pburst, or none")
         config = None if cir is None or cburst is None or pir is None or pburst is None else (cir, cburst, pir, pburst)
         self._check(self._lib.sw_meter_write(self._switch, cells.index, index, self._meter_struct(config)))
+
+    def meter_counts(self, meter_id: int, index: int) -> MeterCounts:
+        """What one cell of an indirect meter coloured."""
+        return self._cell_counts(meter_id, index, (0,) * 6, False)
+
+    def set_meter_counts(self, meter_id: int, index: int, counts: MeterCounts) -> None:
+        _check_counts(*counts)
+        self._cell_counts(meter_id, index, counts, True)
+
+    def _cell_counts(self, meter_id: int, index: int, counts: Sequence[int], write: bool) -> MeterCounts:
+        cells = self._cells("meter", self._loaded().meters, meter_id)
+        self._check_range(cells, "meter", index, 1)
+        out = self._ffi.new("uint64_t[6]", list(counts))
+        self._check(self._lib.sw_meter_counts(self._switch, cells.index, index, out, write))
+        return _six(out)
 
     def _meter_struct(self, config: MeterConfig | None) -> Any:
         if config is None:
@@ -648,6 +678,11 @@ class DataPlane:
         return int(status)
 
 
-def _check_counts(packets: int, octets: int) -> None:
-    if not (0 <= packets < 1 << 64 and 0 <= octets < 1 << 64):
-        raise InvalidArgument(f"{packets} packets and {octets} bytes: counters have 64 bits and no sign")
+def _check_counts(*counts: int) -> None:
+    if not all(0 <= count < 1 << 64 for count in counts):
+        raise InvalidArgument(f"{', '.join(map(str, counts))}: counts of packets and bytes have 64 bits and no sign")
+
+
+def _six(cells: Any) -> MeterCounts:
+    green_packets, green_bytes, yellow_packets, yellow_bytes, red_packets, red_bytes = map(int, cells)
+    return green_packets, green_bytes, yellow_packets, yellow_bytes, red_packets, red_bytes

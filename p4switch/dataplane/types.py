@@ -7,6 +7,7 @@ from pathlib import Path
 
 INSERT, MODIFY, DELETE = 1, 2, 3  # kinds of table updates, numbered as in P4Runtime
 
+MeterCounts = tuple[int, int, int, int, int, int]  # packets and bytes of green, yellow and red
 MeterConfig = tuple[int, int, int, int]  # cir, cburst, pir, pburst; rates per second, in the meter's unit
 
 

@@ -312,6 +312,14 @@ int sw_meter_write(p4_switch *sw, uint32_t meter, uint32_t index, const struct s
     return leave(sw);
 }
 
+int sw_meter_counts(p4_switch *sw, uint32_t meter, uint32_t index, uint64_t counts[METER_COUNTS], bool set)
+{
+    int status = enter_meter(sw, meter, index);
+    if (status) return status;
+    meter_counts(&sw->pipeline.meters[meter][index], counts, set);
+    return leave(sw);
+}
+
 int sw_value_set_write(p4_switch *sw, uint32_t index, uint32_t n, const uint64_t *values, const uint64_t *masks)
 {
     int status = enter(sw);

@@ -108,6 +108,8 @@ int sw_register_read(p4_switch *, uint32_t reg, uint32_t first, uint32_t n, uint
 int sw_register_write(p4_switch *, uint32_t reg, uint32_t first, uint32_t n, const uint64_t *in);
 int sw_meter_read(p4_switch *, uint32_t meter, uint32_t index, struct sw_meter_config *);
 int sw_meter_write(p4_switch *, uint32_t meter, uint32_t index, const struct sw_meter_config *);
+/* What came out of a meter by colour: packets and bytes of green, yellow, red; read into or set from `counts`. */
+int sw_meter_counts(p4_switch *, uint32_t meter, uint32_t index, uint64_t counts[6], bool set);
 /* Let an entry of a table with a selector choose one of n actions for each packet (indices of the table's actions, their data one
  * after the other) by the hash of its selector keys. A modify takes the choice away again. */
 int sw_table_choose(p4_switch *, const struct sw_table_op *key, const uint64_t *words, uint32_t n, const uint32_t *actions,
@@ -118,6 +120,7 @@ int sw_direct_counter_read(p4_switch *, const struct sw_table_op *key, const uin
 int sw_direct_counter_write(p4_switch *, const struct sw_table_op *key, const uint64_t *words, uint64_t packets, uint64_t bytes);
 int sw_direct_meter_read(p4_switch *, const struct sw_table_op *key, const uint64_t *words, struct sw_meter_config *);
 int sw_direct_meter_write(p4_switch *, const struct sw_table_op *key, const uint64_t *words, const struct sw_meter_config *);
+int sw_direct_meter_counts(p4_switch *, const struct sw_table_op *key, const uint64_t *words, uint64_t counts[6], bool set);
 int sw_value_set_write(p4_switch *, uint32_t value_set, uint32_t n, const uint64_t *values, const uint64_t *masks);
 
 int sw_multicast_set(p4_switch *, uint32_t group, const struct sw_replica *, uint32_t n);

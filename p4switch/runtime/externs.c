@@ -19,7 +19,7 @@ void p4_counter_count(struct p4_packet *p, uint32_t counter, uint32_t index)
 
 /* Two rates, three colours, colour-blind (RFC 2698), with one token per packet or byte as received; a meter that nobody
  * configured gives green. As in BMv2 the buckets start full, and red takes no token from either. */
-uint32_t meter_execute(struct meter *m, uint64_t now_ns, uint64_t cost)
+static uint32_t color_of(struct meter *m, uint64_t now_ns, uint64_t cost)
 {
     if (!m->configured) return 0;
     double elapsed = now_ns > m->last_ns ? (double)(now_ns - m->last_ns) * 1e-9 : 0;
@@ -35,15 +35,32 @@ uint32_t meter_execute(struct meter *m, uint64_t now_ns, uint64_t cost)
     return 0;
 }
 
+uint32_t meter_execute(struct meter *m, uint64_t now_ns, uint64_t cost, uint64_t bytes)
+{
+    uint32_t color = color_of(m, now_ns, cost);
+    m->counts[2 * color]++;
+    m->counts[2 * color + 1] += bytes;
+    return color;
+}
+
 void meter_configure(struct meter *m, const struct sw_meter_config *c, uint64_t now_ns)
 {
+    uint64_t counts[METER_COUNTS];
+    memcpy(counts, m->counts, sizeof counts);
     *m = (struct meter){.configured = c->configured, .cir = c->cir, .cburst = c->cburst, .pir = c->pir, .pburst = c->pburst,
                         .committed = (double)c->cburst, .peak = (double)c->pburst, .last_ns = now_ns};
+    memcpy(m->counts, counts, sizeof counts);
 }
 
 void meter_describe(const struct meter *m, struct sw_meter_config *c)
 {
     *c = (struct sw_meter_config){m->configured, m->cir, m->cburst, m->pir, m->pburst};
+}
+
+void meter_counts(struct meter *m, uint64_t counts[METER_COUNTS], bool set)
+{
+    if (set) memcpy(m->counts, counts, sizeof m->counts);
+    else memcpy(counts, m->counts, sizeof m->counts);
 }
 
 static uint64_t meter_cost(const struct p4_packet *p, uint32_t meter)
@@ -55,18 +72,18 @@ uint32_t p4_meter_execute(struct p4_packet *p, uint32_t meter, uint32_t index)
 {
     struct p4_switch *sw = p->sw;
     if (index >= sw->program->meters[meter].size) return 0;
-    return meter_execute(&sw->pipeline.meters[meter][index], sw->now_ns, meter_cost(p, meter));
+    return meter_execute(&sw->pipeline.meters[meter][index], sw->now_ns, meter_cost(p, meter), p->ingress_length);
 }
 
 uint32_t p4_direct_meter_read(struct p4_packet *p, uint32_t meter, const struct p4_entry *result)
 {
     if (!result->hit) {
         struct entry_stats *miss = p->sw->tables[p->sw->program->meters[meter].table].miss;
-        return miss && miss->meter.configured ? meter_execute(&miss->meter, p->sw->now_ns, meter_cost(p, meter)) : P4_NO_COLOR;
+        return miss && miss->meter.configured ? meter_execute(&miss->meter, p->sw->now_ns, meter_cost(p, meter), p->ingress_length) : P4_NO_COLOR;
     }
     if (result->hit != 1) return 0;  /* one of several choices has no meter */
     const struct table_entry *e = (const struct table_entry *)((const char *)result - offsetof(struct table_entry, result));
-    return e->stats ? meter_execute(&e->stats->meter, p->sw->now_ns, meter_cost(p, meter)) : 0;
+    return e->stats ? meter_execute(&e->stats->meter, p->sw->now_ns, meter_cost(p, meter), p->ingress_length) : 0;
 }
 
 bool p4_value_set_match(struct p4_packet *p, uint32_t value_set, const uint64_t *key)

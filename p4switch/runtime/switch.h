@@ -59,11 +59,13 @@ struct retired { void *memory; uint64_t epoch; };
 struct graveyard { struct retired *items; size_t n, capacity; };
 
 /* ---- tables -------------------------------------------------------------------------------------------------------- */
+enum { METER_COUNTS = 6 };
 struct meter {
     bool configured;
     uint64_t cir, cburst, pir, pburst;     /* per second; in packets or bytes */
     double committed, peak;                /* tokens */
     uint64_t last_ns;
+    uint64_t counts[METER_COUNTS];         /* packets and bytes that came out green, yellow, red */
 };
 struct entry_stats { uint64_t packets, bytes, last_hit_ns; struct meter meter; };  /* the first three are read while written */
 static inline void publish_word(uint64_t *word, uint64_t value) { __atomic_store_n(word, value, __ATOMIC_RELAXED); }
@@ -177,9 +179,10 @@ void gate_leave(p4_switch *);
 __attribute__((format(printf, 2, 3))) int fail(int status, const char *format, ...);
 
 /* externs.c */
-uint32_t meter_execute(struct meter *, uint64_t now_ns, uint64_t cost);
+uint32_t meter_execute(struct meter *, uint64_t now_ns, uint64_t cost, uint64_t bytes);
 void meter_configure(struct meter *, const struct sw_meter_config *, uint64_t now_ns);
 void meter_describe(const struct meter *, struct sw_meter_config *);
+void meter_counts(struct meter *, uint64_t counts[METER_COUNTS], bool set);
 
 /* traffic.c */
 void traffic_receive(p4_switch *, uint32_t port, uint8_t *data, uint32_t len, uint8_t *floor);  /* floor NULL: copy data */

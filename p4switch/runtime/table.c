@@ -68,8 +68,10 @@ static inline bool in_ranges(const struct table_entry *e, const uint64_t *key, c
 
 const struct table_entry *table_find(const struct p4_table *t, const uint64_t *key)
 {
-    if (t->kind == TABLE_EXACT)
+    if (t->kind == TABLE_EXACT) {
+        if (!atomic_load_explicit(&t->only->live, memory_order_acquire)) return NULL;  /* what is off costs next to nothing */
         return probe(atomic_load_explicit(&t->only->slots, memory_order_acquire), key, t->key_words);
+    }
     const struct groups *groups = atomic_load_explicit(&t->groups, memory_order_acquire);
     const struct table_entry *best = NULL;
     uint64_t masked[KEY_WORDS];

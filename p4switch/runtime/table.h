@@ -26,7 +26,8 @@ struct slots { uint64_t mask; struct slot slot[]; };       /* open addressing, l
 /* All entries with the same mask: a tuple of tuple-space search. Exact tables have one group, lpm tables one per prefix length. */
 struct group {
     struct slots *_Atomic slots;
-    uint32_t used, live;                   /* slots that are not empty; entries */
+    uint32_t used;                         /* slots that are not empty */
+    _Atomic uint32_t live;                 /* entries */
     int32_t best;                          /* highest priority among its entries, or the prefix length */
     uint64_t mask[];
 };

@@ -273,3 +273,12 @@ int sw_direct_meter_write(p4_switch *sw, const struct sw_table_op *key, const ui
     meter_configure(&stats->meter, config, clock_ns());
     return leave_entry(sw);
 }
+
+int sw_direct_meter_counts(p4_switch *sw, const struct sw_table_op *key, const uint64_t *words, uint64_t counts[METER_COUNTS], bool set)
+{
+    struct entry_stats *stats;
+    int status = enter_entry(sw, key, words, &stats);
+    if (status) return status;
+    meter_counts(&stats->meter, counts, set);
+    return leave_entry(sw);
+}

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from finsy.proto import p4r
 
-from p4switch.dataplane import DataPlane
+from p4switch.dataplane import DataPlane, MeterCounts
 from p4switch.server import status
 from p4switch.server.handler import DataPlaneUser, Sink, Undo, indices, only_modify
-from p4switch.server.meters import MeterConfig, decode_meter, encode_meter, refuse_color_counters
+from p4switch.server.meters import MeterConfig, decode_counts, decode_meter, encode_counts, encode_meter
 from p4switch.server.schema import Array, Schema
 from p4switch.server.status import INVALID_ARGUMENT, RequestError
 
@@ -59,7 +59,7 @@ class CounterEntities(DataPlaneUser):
 
 
 class MeterEntities(DataPlaneUser):
-    """MeterEntry: like CounterEntry, with a configuration in place of counts."""
+    """MeterEntry: like CounterEntry, with a configuration, and counts per colour."""
 
     def __init__(self, schema: Schema, dataplane: DataPlane) -> None:
         super().__init__(dataplane)
@@ -73,29 +73,35 @@ class MeterEntities(DataPlaneUser):
         what = f"meter '{meter.name}'"
         only_modify(kind, what)
         where = indices(message, meter.size, what)
-        refuse_color_counters(message, what)
+        counts = decode_counts(message.counter_data, what) if message.HasField("counter_data") else None
         config = decode_meter(message.config, meter.single_rate, what) if message.HasField("config") else None
-        before = [(index, self.dataplane.meter_config(meter.id, index)) for index in where]
+        plane = self.dataplane
+        before = [
+            (i, plane.meter_config(meter.id, i), plane.meter_counts(meter.id, i) if counts else None) for i in where
+        ]
         for index in where:
-            self._set(meter.id, index, config)
+            self._set(meter.id, index, config, counts)
 
         def undo() -> None:
-            for index, old in before:
-                self._set(meter.id, index, old)
+            for index, old, old_counts in before:
+                self._set(meter.id, index, old, old_counts)
 
         return undo
 
     def read(self, query: p4r.MeterEntry, sink: Sink) -> None:
-        refuse_color_counters(query, "meter")
         for meter, where in _select(query, query.meter_id, self._schema.meters, self._find, "meter", sink):
             for index in where:
                 entry = sink.add().meter_entry
                 entry.meter_id = meter.id
                 entry.index.index = index
                 encode_meter(self.dataplane.meter_config(meter.id, index), entry)
+                if query.HasField("counter_data"):
+                    encode_counts(self.dataplane.meter_counts(meter.id, index), entry.counter_data)
 
-    def _set(self, meter_id: int, index: int, config: MeterConfig | None) -> None:
+    def _set(self, meter_id: int, index: int, config: MeterConfig | None, counts: MeterCounts | None) -> None:
         self.dataplane.set_meter_config(meter_id, index, *(config or (None, None, None, None)))
+        if counts is not None:
+            self.dataplane.set_meter_counts(meter_id, index, counts)
 
     def _find(self, meter_id: int) -> Array:
         _refuse_direct(meter_id, self._schema.direct_meters, self._schema, "meter", "DirectMeterEntry")

@@ -9,7 +9,7 @@ from finsy.proto import p4r
 from p4switch.dataplane import EntryRecord, TableEntry
 from p4switch.server.arrays import check_count
 from p4switch.server.handler import Sink, Undo, only_modify
-from p4switch.server.meters import decode_meter, encode_meter, refuse_color_counters
+from p4switch.server.meters import decode_counts, decode_meter, encode_counts, encode_meter
 from p4switch.server.schema import Table
 from p4switch.server.status import INVALID_ARGUMENT, NOT_FOUND, RequestError
 from p4switch.server.table_reads import describe_key, find_records
@@ -103,14 +103,22 @@ class DirectMeterEntities(_DirectEntities):
         only_modify(kind, "direct meter")
         table, record = self._one(message, "direct meter")
         what = f"direct meter of table '{table.name}'"
-        refuse_color_counters(message, what)
+        counts = decode_counts(message.counter_data, what) if message.HasField("counter_data") else None
         config = decode_meter(message.config, False, what) if message.HasField("config") else None
-        old = self._state.dataplane.direct_meter_config(record.entry)
-        self._state.dataplane.set_direct_meter_config(record.entry, config)
-        return lambda: self._state.dataplane.set_direct_meter_config(record.entry, old)
+        dataplane, entry = self._state.dataplane, record.entry
+        old, old_counts = dataplane.direct_meter_config(entry), dataplane.direct_meter_counts(entry)
+        dataplane.set_direct_meter_config(entry, config)
+        if counts is not None:
+            dataplane.set_direct_meter_counts(entry, counts)
+
+        def undo() -> None:
+            dataplane.set_direct_meter_config(entry, old)
+            if counts is not None:
+                dataplane.set_direct_meter_counts(entry, old_counts)
+
+        return undo
 
     def read(self, query: p4r.DirectMeterEntry, sink: Sink) -> None:
-        refuse_color_counters(query, "direct meter")
         found = self._select(query, "direct meter", sink)
 
         def fill(chunk: Sink) -> Iterator[None]:
@@ -118,6 +126,9 @@ class DirectMeterEntities(_DirectEntities):
                 message = chunk.add().direct_meter_entry
                 describe_key(table, record, message.table_entry)
                 encode_meter(self._state.meter_of(table, record.entry), message)
+                counts = self._state.colors_of(table, record.entry) if query.HasField("counter_data") else None
+                if counts is not None:
+                    encode_counts(counts, message.counter_data)
                 yield
 
         sink.later(fill)

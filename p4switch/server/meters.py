@@ -6,7 +6,8 @@ from typing import Any
 
 from finsy.proto import p4r
 
-from p4switch.server.status import INVALID_ARGUMENT, UNIMPLEMENTED, RequestError
+from p4switch.dataplane import MeterCounts
+from p4switch.server.status import INVALID_ARGUMENT, RequestError
 
 MeterConfig = tuple[int, int, int, int]  # cir, cburst, pir, pburst: packets or bytes, per second for the rates
 
@@ -33,7 +34,19 @@ def encode_meter(config: MeterConfig | None, into: Any) -> None:
         into.config.cir, into.config.cburst, into.config.pir, into.config.pburst = config
 
 
-def refuse_color_counters(message: Any, what: str) -> None:
-    """Raise UNIMPLEMENTED when a request sets the per-colour counters, which this switch does not keep."""
-    if message.HasField("counter_data"):
-        raise RequestError(UNIMPLEMENTED, f"{what}: this switch keeps no counters per colour; leave counter_data unset")
+def decode_counts(message: p4r.MeterCounterData, what: str) -> MeterCounts:
+    """Check and read counts per colour."""
+    counts = [
+        count
+        for color in (message.green, message.yellow, message.red)
+        for count in (color.packet_count, color.byte_count)
+    ]
+    if any(count < 0 for count in counts):
+        raise RequestError(INVALID_ARGUMENT, f"{what}: a count of a colour is negative ({counts})")
+    return counts[0], counts[1], counts[2], counts[3], counts[4], counts[5]
+
+
+def encode_counts(counts: MeterCounts, into: p4r.MeterCounterData) -> None:
+    """Fill in counts per colour."""
+    for number, color in enumerate((into.green, into.yellow, into.red)):
+        color.packet_count, color.byte_count = counts[2 * number : 2 * number + 2]

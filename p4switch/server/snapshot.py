@@ -28,13 +28,16 @@ def snapshot(entities: Entities, target: Schema) -> list[p4r.Update]:
             raise error
         return (entity for response in responses for entity in response.entities)
 
-    everything = p4r.TableEntry(counter_data=p4r.CounterData(), meter_config=p4r.MeterConfig())
+    colors = p4r.MeterCounterData()
+    everything = p4r.TableEntry(
+        counter_data=p4r.CounterData(), meter_config=p4r.MeterConfig(), meter_counter_data=colors
+    )
     replication = p4r.PacketReplicationEngineEntry
     add(INSERT, read(packet_replication_engine_entry=replication(multicast_group_entry=p4r.MulticastGroupEntry())))
     add(INSERT, read(packet_replication_engine_entry=replication(clone_session_entry=p4r.CloneSessionEntry())))
     add(INSERT, read(digest_entry=p4r.DigestEntry()))
     add(MODIFY, (e for e in read(value_set_entry=p4r.ValueSetEntry()) if e.value_set_entry.members))
-    add(MODIFY, (e for e in read(meter_entry=p4r.MeterEntry()) if e.meter_entry.HasField("config")))
+    add(MODIFY, filter(_meters_in(target), read(meter_entry=p4r.MeterEntry(counter_data=colors))))
     add(INSERT, read(action_profile_member=p4r.ActionProfileMember()))
     add(INSERT, read(action_profile_group=p4r.ActionProfileGroup()))
     add(INSERT, (e for e in read(table_entry=everything) if not e.table_entry.is_const))
@@ -54,6 +57,7 @@ def _without_misses(entity: p4r.Entity) -> p4r.Entity:
     alone.CopyFrom(entity)
     alone.table_entry.ClearField("counter_data")
     alone.table_entry.ClearField("meter_config")
+    alone.table_entry.ClearField("meter_counter_data")
     return alone
 
 
@@ -67,9 +71,22 @@ def _misses_of(entity: p4r.Entity, target: Schema) -> p4r.Entity | None:
         misses.counter_data.CopyFrom(entry.counter_data)
     if entry.HasField("meter_config"):
         misses.meter_config.CopyFrom(entry.meter_config)
+        misses.meter_counter_data.CopyFrom(entry.meter_counter_data)
     if not misses.HasField("counter_data") and not misses.HasField("meter_config"):
         return None
     return p4r.Entity(table_entry=misses)
+
+
+def _meters_in(target: Schema) -> Callable[[p4r.Entity], bool]:
+    def metered(entity: p4r.Entity) -> bool:
+        entry = entity.meter_entry
+        array = target.meters.get(entry.meter_id)
+        counted = entry.counter_data != p4r.MeterCounterData(
+            green=p4r.CounterData(), yellow=p4r.CounterData(), red=p4r.CounterData()
+        )
+        return entry.HasField("config") or (counted and array is not None and entry.index.index < array.size)
+
+    return metered
 
 
 def _counts_in(target: Schema) -> Callable[[p4r.Entity], bool]:

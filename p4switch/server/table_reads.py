@@ -11,6 +11,7 @@ from p4switch.dataplane import EntryRecord, TableEntry
 from p4switch.server.actions import encode_action
 from p4switch.server.handler import Sink
 from p4switch.server.matches import EntryKey, decode_matches, encode_matches
+from p4switch.server.meters import encode_counts
 from p4switch.server.schema import Table
 from p4switch.server.status import INVALID_ARGUMENT, RequestError
 from p4switch.server.table_state import Note, TableState
@@ -118,6 +119,7 @@ def _add(
         if meter is not None:
             config = message.meter_config
             config.cir, config.cburst, config.pir, config.pburst = meter
+    _add_colors(state, table, record.entry, query, message)
     if query.HasField("time_since_last_hit") and table.idle_timeout:
         message.time_since_last_hit.elapsed_ns = record.idle_us * 1000
 
@@ -144,3 +146,12 @@ def _add_default(state: TableState, table: Table, query: p4r.TableEntry, sink: S
     if query.HasField("meter_config") and table.direct_meter and (meter := state.meter(table, entry)) is not None:
         config = message.meter_config
         config.cir, config.cburst, config.pir, config.pburst = meter
+    _add_colors(state, table, entry, query, message)
+
+
+def _add_colors(
+    state: TableState, table: Table, entry: TableEntry, query: p4r.TableEntry, message: p4r.TableEntry
+) -> None:
+    """Add what the direct meter coloured, if the query asks for it."""
+    if query.HasField("meter_counter_data") and (counts := state.colors_of(table, entry)) is not None:
+        encode_counts(counts, message.meter_counter_data)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from finsy.proto import p4r
 
-from p4switch.dataplane import DataPlane, DataPlaneError, EntryRecord, TableEntry
+from p4switch.dataplane import DataPlane, DataPlaneError, EntryRecord, MeterCounts, TableEntry
 from p4switch.server.handler import DataPlaneUser
 from p4switch.server.matches import EntryKey, decode_matches
 from p4switch.server.meters import MeterConfig
@@ -90,6 +90,12 @@ class TableState(DataPlaneUser):
         """Like `meter`, for an entry that may have gone since it was read, or whose program has."""
         with suppress(DataPlaneError):
             return self.meter(table, entry)
+        return None
+
+    def colors_of(self, table: Table, entry: TableEntry) -> MeterCounts | None:
+        """Return what an entry's direct meter coloured; None where there is none, or the entry has gone."""
+        with suppress(DataPlaneError):
+            return self.dataplane.direct_meter_counts(entry) if table.direct_meter else None
         return None
 
     def note(self, table: Table, key: EntryKey) -> Note | None:

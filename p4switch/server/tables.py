@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from finsy.proto import p4r
 
-from p4switch.dataplane import EntryRecord, TableEntry
+from p4switch.dataplane import EntryRecord, MeterCounts, TableEntry
 from p4switch.server import dataplane_errors
 from p4switch.server.actions import Params, decode_action
 from p4switch.server.arrays import check_count
 from p4switch.server.handler import DELETE, INSERT, MODIFY, Sink, Undo, kind_name
-from p4switch.server.meters import MeterConfig, decode_meter
+from p4switch.server.meters import MeterConfig, decode_counts, decode_meter
 from p4switch.server.profiles import Call, Reference
 from p4switch.server.schema import Table
-from p4switch.server.status import INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED, UNIMPLEMENTED, RequestError
+from p4switch.server.status import INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED, RequestError
 from p4switch.server.table_reads import read_tables
 from p4switch.server.table_state import Note, TableState
 
@@ -27,6 +27,23 @@ class TableUpdate:
     table: Table
     entry: TableEntry
     note: Note | None
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Direct resources of an entry, or those that a message gives: counts, meter, and what the meter coloured."""
+
+    counter: tuple[int, int] | None = None
+    meter: MeterConfig | None = None
+    colors: MeterCounts | None = None
+
+    def where(self, given: Resources) -> Resources:
+        """Leave out the counts that `given` does not have."""
+        return Resources(
+            self.counter if given.counter is not None else None,
+            self.meter,
+            self.colors if given.colors is not None else None,
+        )
 
 
 class TableEntities:
@@ -48,7 +65,7 @@ class TableEntities:
 
     def is_plain(self, kind: int, message: p4r.TableEntry) -> bool:
         """Tell whether an update may go to apply() together with others: it sets an entry as a whole, nothing else."""
-        if message.is_default_action or message.HasField("meter_config") or message.HasField("counter_data"):
+        if message.is_default_action or _gives_resources(message):
             return False
         if kind != MODIFY:
             return True
@@ -102,28 +119,27 @@ class TableEntities:
 
     def _insert(self, table: Table, message: p4r.TableEntry) -> Undo:
         update = self.prepare(INSERT, message)
-        counter, meter = self._decode_resources(table, message)
+        resources = self._decode_resources(table, message)
         self._apply_one(update)
-        self._set_resources(update.entry, counter, meter)
+        self._set_resources(update.entry, resources)
         return lambda: self._apply_one(TableUpdate(DELETE, table, update.entry, None))
 
     def _delete(self, table: Table, message: p4r.TableEntry, record: EntryRecord | None) -> Undo:
         update = self.prepare(DELETE, message)
         note = self._state.note(table, (update.entry.matches, update.entry.priority))
-        meter = self._state.meter(table, record.entry) if record is not None else None
+        old_resources = self._resources(table, record.entry) if record is not None else Resources()
         self._apply_one(update)
         assert record is not None
         old = record
 
         def undo() -> None:
             self._apply_one(TableUpdate(INSERT, table, old.entry, note))
-            counter = (old.packets, old.bytes) if table.direct_counter else None
-            self._set_resources(old.entry, counter, meter)
+            self._set_resources(old.entry, old_resources)
 
         return undo
 
     def _modify(self, table: Table, message: p4r.TableEntry, record: EntryRecord | None) -> Undo:
-        counter, meter = self._decode_resources(table, message)
+        resources = self._decode_resources(table, message)
         if message.HasField("action"):
             update = self.prepare(MODIFY, message)
         else:
@@ -136,12 +152,12 @@ class TableEntities:
         if record is None:
             raise RequestError(NOT_FOUND, f"entry of table '{table.name}': it does not exist")
         key = (record.entry.matches, record.entry.priority)
-        old_note, old_meter = self._state.note(table, key), self._state.meter(table, record.entry)
+        old_note, old_resources = self._state.note(table, key), self._resources(table, record.entry)
         if update is not None:
             self._apply_one(update)
         elif not record.is_const:
             self._state.set_note(table, key, Note.of(message, old_note.reference if old_note else None))
-        self._set_resources(record.entry, counter, meter, reset_meter=bool(table.direct_meter))
+        self._set_resources(record.entry, resources, reset_meter=bool(table.direct_meter))
         old = record
 
         def undo() -> None:
@@ -149,8 +165,8 @@ class TableEntities:
                 self._apply_one(TableUpdate(MODIFY, table, old.entry, old_note))
             else:
                 self._state.set_note(table, key, old_note)
-            old_counter = (old.packets, old.bytes) if counter is not None else None
-            self._set_resources(old.entry, old_counter, old_meter, reset_meter=bool(table.direct_meter))
+            taken_back = old_resources.where(resources)
+            self._set_resources(old.entry, taken_back, reset_meter=bool(table.direct_meter))
 
         return undo
 
@@ -162,13 +178,13 @@ class TableEntities:
             raise RequestError(INVALID_ARGUMENT, f"{what}: it has neither match fields nor a priority")
         if message.idle_timeout_ns or message.HasField("time_since_last_hit"):
             raise RequestError(INVALID_ARGUMENT, f"{what}: default entries have no idle time-out")
-        counter, meter = self._decode_resources(table, message)
-        of_misses = counter is not None or meter is not None
+        resources = self._decode_resources(table, message)
+        of_misses = resources != Resources()
         undos: list[Undo] = []
         if message.HasField("action") or not of_misses:
             undos.append(self._write_default_action(table, message, what))
         if of_misses:
-            undos.append(self._write_misses(table, counter, meter))
+            undos.append(self._write_misses(table, resources))
 
         def undo() -> None:
             for each in reversed(undos):
@@ -176,14 +192,12 @@ class TableEntities:
 
         return undo
 
-    def _write_misses(self, table: Table, counter: tuple[int, int] | None, meter: MeterConfig | None) -> Undo:
+    def _write_misses(self, table: Table, resources: Resources) -> Undo:
         """Set the direct counter and meter of the default entry, which tell of misses."""
         entry = TableEntry(table.id, is_default=True)
-        dataplane = self._state.dataplane
-        old_counter = dataplane.direct_counter_read(entry) if counter is not None else None
-        old_meter = self._state.meter(table, entry)
-        self._set_resources(entry, counter, meter)
-        return lambda: self._set_resources(entry, old_counter, old_meter, reset_meter=meter is not None)
+        old = self._resources(table, entry).where(resources)
+        self._set_resources(entry, resources)
+        return lambda: self._set_resources(entry, old, reset_meter=resources.meter is not None)
 
     def _write_default_action(self, table: Table, message: p4r.TableEntry, what: str) -> Undo:
         if table.const_default or table.implementation:
@@ -231,8 +245,6 @@ class TableEntities:
 
     @staticmethod
     def _check_rest(table: Table, message: p4r.TableEntry) -> None:
-        if message.HasField("meter_counter_data"):
-            raise RequestError(UNIMPLEMENTED, f"table '{table.name}': this switch keeps no meter counters per colour")
         if message.HasField("time_since_last_hit"):
             raise RequestError(INVALID_ARGUMENT, f"table '{table.name}': time_since_last_hit can only be read")
         if message.idle_timeout_ns and not table.idle_timeout:
@@ -246,32 +258,43 @@ class TableEntities:
     # ---------------------------------------------------------------------------------------- direct resources
 
     @staticmethod
-    def _decode_resources(table: Table, message: p4r.TableEntry) -> tuple[tuple[int, int] | None, MeterConfig | None]:
-        counter = meter = None
+    def _decode_resources(table: Table, message: p4r.TableEntry) -> Resources:
+        what = f"table '{table.name}'"
+        for name, given, there, kind in (
+            ("counter_data", message.HasField("counter_data"), table.direct_counter, "counter"),
+            ("meter_config", message.HasField("meter_config"), table.direct_meter, "meter"),
+            ("meter_counter_data", message.HasField("meter_counter_data"), table.direct_meter, "meter"),
+        ):
+            if given and not there:
+                raise RequestError(INVALID_ARGUMENT, f"{what} has no direct {kind}; leave {name} unset")
+        counter = meter = colors = None
         if message.HasField("counter_data"):
-            if not table.direct_counter:
-                raise RequestError(
-                    INVALID_ARGUMENT, f"table '{table.name}' has no direct counter; leave counter_data unset"
-                )
             counter = message.counter_data.packet_count, message.counter_data.byte_count
-            check_count(*counter, f"table '{table.name}'")
+            check_count(*counter, what)
         if message.HasField("meter_config"):
-            if not table.direct_meter:
-                raise RequestError(
-                    INVALID_ARGUMENT, f"table '{table.name}' has no direct meter; leave meter_config unset"
-                )
-            meter = decode_meter(message.meter_config, False, f"table '{table.name}'")
-        return counter, meter
+            meter = decode_meter(message.meter_config, False, what)
+        if message.HasField("meter_counter_data"):
+            colors = decode_counts(message.meter_counter_data, what)
+        return Resources(counter, meter, colors)
 
-    def _set_resources(
-        self,
-        entry: TableEntry,
-        counter: tuple[int, int] | None,
-        meter: MeterConfig | None,
-        *,
-        reset_meter: bool = False,
-    ) -> None:
-        if counter is not None:
-            self._state.dataplane.direct_counter_write(entry, *counter)
-        if meter is not None or reset_meter:
-            self._state.dataplane.set_direct_meter_config(entry, meter)
+    def _resources(self, table: Table, entry: TableEntry) -> Resources:
+        """Give an entry's resources as they are."""
+        dataplane = self._state.dataplane
+        counter = dataplane.direct_counter_read(entry) if table.direct_counter else None
+        colors = dataplane.direct_meter_counts(entry) if table.direct_meter else None
+        return Resources(counter, self._state.meter(table, entry), colors)
+
+    def _set_resources(self, entry: TableEntry, resources: Resources, *, reset_meter: bool = False) -> None:
+        dataplane = self._state.dataplane
+        if resources.counter is not None:
+            dataplane.direct_counter_write(entry, *resources.counter)
+        if resources.meter is not None or reset_meter:
+            dataplane.set_direct_meter_config(entry, resources.meter)
+        if resources.colors is not None:
+            dataplane.set_direct_meter_counts(entry, resources.colors)
+
+
+def _gives_resources(message: p4r.TableEntry) -> bool:
+    return (
+        message.HasField("meter_config") or message.HasField("counter_data") or message.HasField("meter_counter_data")
+    )

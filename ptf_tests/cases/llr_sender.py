@@ -38,7 +38,7 @@ class SenderTest(RetryTest):
         for seq, frame in enumerate(frames[first:], first):
             peer.expect_numbered(frame, seq, replay=True)
 
-    def slow_link(self, **settings: int) -> RetryPeer:
+    def slow_link(self) -> RetryPeer:
         """Bring up a link on the port that sends 20 frames per second."""
         entry = self.switch.names.entry
         self.install([
@@ -46,7 +46,7 @@ class SenderTest(RetryTest):
             entry("egress_config", {"egress_port": SLOW_PORT}, "set_link", mode=0),
         ])  # fmt: skip
         self.route_to(BEHIND, SLOW_PORT)
-        (peer,) = self.retry_links(SLOW_PORT, **settings)
+        (peer,) = self.retry_links(SLOW_PORT)
         return peer
 
 

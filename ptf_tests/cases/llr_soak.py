@@ -57,10 +57,10 @@ class Station:
             else:
                 self._take(data)
         for _ in range(32):
-            data = self.test.receive(self.peer.port, 0)
-            if data is None:
+            got = self.test.receive(self.peer.port, 0)
+            if got is None:
                 break
-            for copy in self._cable(data, outwards=False):
+            for copy in self._cable(got, outwards=False):
                 self._take(copy)
         while self.queue and len(self.kept) < WINDOW and self.consumed - self.freed < LIMIT:
             frame = self.queue.popleft()

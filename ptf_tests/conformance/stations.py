@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final, Self
 
-from codec.constants import Kind
+from codec.constants import Kind, Next
+from codec.layouts import LINK
 from codec.profile import LinkProfile
 from ptf_tests.conformance.flows import Flow, Packets, flow_of
 from ptf_tests.conformance.link_end import LinkEnd
@@ -37,6 +38,9 @@ SIZES: Final = (60, 60, 600, 1500, 4134)
 """Bytes after the link header of the other flows: one credit to five."""
 CONTROL: Final = (Kind.CF_UPDATE, Kind.CC_UPDATE, Kind.LLR_INIT, Kind.LLR_INIT_ECHO)
 _DATA: Final = int(Kind.DATA)
+_TMA: Final = int(Next.TMA)
+_NEXT: Final = LINK.size + 4
+"""The byte of a frame whose upper half says what follows the OEFH."""
 _BURST: Final = 4
 _AHEAD: Final = 64
 """Frames that other flows may be ahead of those to the slow GPU, which are half of all."""
@@ -131,7 +135,7 @@ class Stations:
         """Let a new end live in a place: a peer that has just started."""
 
         def transmit(data: bytes) -> None:
-            station.put += data[0] >> 4 == _DATA
+            station.put += data[0] >> 4 == _DATA  # flows' frames only: it sends no others
             with contextlib.suppress(BlockingIOError):  # then it shows as lost in the switch
                 station.cable.send(data)
 
@@ -140,6 +144,8 @@ class Stations:
         station.end = end
 
     def _arrived(self, packet: bytes) -> None:
+        if packet[_NEXT - LINK.size] >> 4 != _TMA:  # an EVENT: another peer's link is down
+            return
         number, index = flow_of(packet)
         self._by_number[number].arrived(index, packet)
 
@@ -212,7 +218,7 @@ class Stations:
                 data = receive(9000)
             except BlockingIOError:
                 return
-            if data[0] >> 4 == _DATA:
+            if data[0] >> 4 == _DATA and data[_NEXT] >> 4 == _TMA:
                 station.came += 1
                 self.last_data = now
             if end is not None:

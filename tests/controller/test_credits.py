@@ -26,6 +26,7 @@ from controller.credits import (
 from controller.links import lanes
 from controller.probing import NoAnswers, ProbeFiles
 from controller.reader import PortCounters
+from controller.retries import RETRY_REGISTERS
 from controller.watch import tables
 
 LIMITS = (128, 64, 0, 0, 0, 0, 0, 0)
@@ -72,6 +73,7 @@ def test_the_state_follows_from_the_registers(
 ) -> None:
     registers = {name: lanes(LIMITS) for name in LANE_REGISTERS}
     registers |= {"own_epoch": own_epoch, "peer_epoch": 4, "session": session, "sender_session": sender_session}
+    registers |= dict.fromkeys(RETRY_REGISTERS, 0)
     port = PortCredits.from_registers(5, registers)
     assert (port.port, port.state, port.peer_epoch, port.session) == (5, state, 4, session)
     assert port.held_frames == port.sender_credit_limit == LIMITS

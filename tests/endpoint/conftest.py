@@ -34,6 +34,15 @@ def add_cable(a: str, b: str) -> None:
         subprocess.run(["ethtool", "-K", iface, "tx", "off", "gso", "off", "tso", "off", "gro", "off"], check=True,
                        stdout=subprocess.DEVNULL)  # fmt: skip
         ip(f"link set {iface} up")
+    deadline = time.monotonic() + 10
+    while any(" qdisc noop " in shown(iface) for iface in (a, b)):  # the kernel still drops what is sent, silently
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def shown(iface: str) -> str:
+    """Return what `ip link show` says of an interface."""
+    return subprocess.run(["ip", "link", "show", iface], check=True, capture_output=True, text=True).stdout
 
 
 def settle(condition: Callable[[], bool], seconds: float = 2.0) -> bool:

@@ -12,8 +12,11 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import pairwise
 from random import Random
 
+import numpy as np
 import pytest
 
 from codec import frames
@@ -107,8 +110,7 @@ def bad_cable(namespace: str) -> Iterator[Callable[[int, dict[str, float]], BadC
         cable.join()
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize(
+MISFORTUNES = pytest.mark.parametrize(
     "misfortunes",
     [
         {"lose": 0.1},
@@ -119,6 +121,10 @@ def bad_cable(namespace: str) -> Iterator[Callable[[int, dict[str, float]], BadC
     ],
     ids=["loss", "repetition", "reordering", "corruption", "everything"],
 )
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@MISFORTUNES
 def test_every_byte_is_right(
     bad_cable: Callable[[int, dict[str, float]], BadCable], gpus: Maker, seed: int, misfortunes: dict[str, float]
 ) -> None:
@@ -153,4 +159,46 @@ def test_every_byte_is_right(
             assert counters["drop_bad_end_to_end_crc"] > 0
         (other,) = (one for one in ends if one is not gpu)
         assert counters["requests"] == other.counters()["responses"]
+    assert set(cable.happened) == set(misfortunes)
+
+
+@pytest.mark.parametrize("block_bytes", [256, 4096])
+@MISFORTUNES
+def test_every_message_is_right(
+    bad_cable: Callable[[int, dict[str, float]], BadCable],
+    gpus: Maker,
+    block_bytes: int,
+    misfortunes: dict[str, float],
+) -> None:
+    """Both GPUs write and read messages of all lengths at once; each message that is told of is told of once."""
+    cable = bad_cable(block_bytes, misfortunes)
+    options = replace(OPTIONS, block_bytes=block_bytes)
+    ends = [gpus(1, {0: "ep0"}, peers=[2], options=options), gpus(2, {0: "ep3"}, peers=[1], options=options)]
+    content = np.random.default_rng(1).integers(0, 256, 1 << 18, np.uint8)
+    regions = [gpu.register(1 << 18) for gpu in ends]
+    for gpu in ends:
+        gpu.register(content.copy(), key=2)
+    chooser = Random(5)
+    cuts = sorted({0, 1 << 18, *(chooser.randrange(1 << 18) for _ in range(25))})
+    pieces = list(pairwise(cuts))
+    writes = [
+        gpu.write_async(gpu.peers[0], start, content[start:end], notify=start % 2 == 0)
+        for gpu in ends
+        for start, end in pieces
+    ]
+    reads = [
+        (gpu.read_async(gpu.peers[0], start, end - start, key=2), start, end) for gpu in ends for start, end in pieces
+    ]
+    for transfer in writes:
+        transfer.result()
+    for transfer, start, end in reads:
+        assert transfer.result() == content[start:end].tobytes()
+    for gpu, region in zip(ends, regions, strict=True):
+        assert (region.array == content).all()
+        told = sorted(gpu.wait_notification(timeout_s=0)[2:] for _ in range(gpu.notifications))
+        assert told == [(start, end - start) for start, end in pieces if start % 2 == 0]
+        counters = gpu.counters()
+        assert counters["messages"] == len(pieces)
+        if "lose" in misfortunes or "corrupt" in misfortunes:
+            assert counters["resent_blocks"] > 0
     assert set(cable.happened) == set(misfortunes)

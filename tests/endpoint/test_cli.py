@@ -92,7 +92,35 @@ def test_random(fabric: Path) -> None:
         assert result["bytes_verified"] > 50_000
         assert result["counters"]["responses"] >= 2000
         assert all(plane["tx_frames"] > 500 for plane in result["ports"].values())
-        assert result["parameters"] == {"count": 2000, "size": 256, "window": 16, "seed": 5, "duration_s": None}
+        assert result["parameters"] == {
+            "count": 2000, "size": 256, "window": 16, "seed": 5, "duration_s": None, "semantics": "load_store",
+        }  # fmt: skip
+
+
+def test_random_of_both_semantics(fabric: Path) -> None:
+    results = run_both(fabric, "random", "--count", "600", "--size", "20000", "--semantics", "auto", "--window", "8")
+    check(results)
+    for result in results:
+        assert result["transactions"] == 600
+        assert result["bytes_verified"] > 1_000_000
+        assert result["counters"]["messages"] > 100
+        assert result["counters"]["reads"] > 100
+        assert result["counters"]["requests"] > 50
+
+
+@pytest.mark.parametrize("pattern", ["all-to-all", "permutation", "incast"])
+def test_bulk_exchange(fabric: Path, pattern: str) -> None:
+    results = run_both(fabric, pattern, "--count", "32", "--size", "300000", "--semantics", "rdma")
+    check(results)
+    assert results[0]["bytes_verified"] == 32 * 300_000
+    assert results[0]["counters"]["messages"] == 32
+
+
+def test_ping_by_rdma(fabric: Path) -> None:
+    results = run_both(fabric, "ping", "--count", "50", "--size", "5000", "--semantics", "rdma")
+    check(results)
+    assert results[0]["bytes_verified"] == 50 * 5000
+    assert 0 < results[1]["counters"]["reads"] <= 50  # those that came before its own start are not in it
 
 
 @pytest.mark.parametrize(
@@ -182,7 +210,7 @@ def test_wrong_bytes_fail(fabric: Path) -> None:
     ranks[1].communicate(timeout=60)
     assert ranks[0].returncode == 1
     assert "0 bytes verified, 160 wrong" in err
-    assert "8 of 8 bytes wrong: load from GPU 2" in err
+    assert "8 of 8 bytes wrong: bytes from GPU 2" in err
 
 
 def test_progress_is_for_terminals(fabric: Path) -> None:

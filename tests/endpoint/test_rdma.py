@@ -24,7 +24,6 @@ from endpoint import (
     OutOfRange,
     Semantics,
     TmaTimeout,
-    Unreachable,
 )
 from tests.endpoint.conftest import FAST, PATIENT, add_cable, ip
 
@@ -236,13 +235,13 @@ def test_fence(cable: tuple[str, str], gpus: Maker) -> None:
     a.fence(2)
     assert all(transfer.done() for transfer in transfers)
     assert region.array[: (1 << 19) + 2048].all()
-    ip("link set ep1 down")
+    b.close()
     late = a.write_async(2, 0, b"x" * 5000, timeout_s=0.4)
     a.fence(3, timeout_s=0.01)  # of another GPU nothing is under way
     with pytest.raises(FenceTimeout, match=r"1 of 1 transfers were under way for 0.02 s"):
         a.fence(timeout_s=0.02)
     a.fence()
-    assert isinstance(late.exception(0), Unreachable)
+    assert isinstance(late.exception(0), TmaTimeout)
 
 
 def test_a_dead_peer(cable: tuple[str, str], gpus: Maker) -> None:
@@ -311,7 +310,7 @@ def test_a_plane_that_dies_in_mid_message(namespace: str, gpus: Maker) -> None:
     assert region.array.tobytes() == data.tobytes()
     assert a.read(2, 0, 1 << 22) == data.tobytes()
     assert b.notifications == 1
-    assert a.counters()["resent_blocks"] > 0
+    assert a.counters()["moved_requests"] > 0
 
 
 def test_an_end_that_restarts(cable: tuple[str, str], gpus: Maker) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -83,6 +84,27 @@ def test_accesses_pass(switch: Callable[..., Switch], gpus: Maker) -> None:
     assert "resent_requests" not in a.counters()
 
 
+@pytest.mark.parametrize("block_bytes", [2048, 4096])
+def test_messages_pass(switch: Callable[..., Switch], gpus: Maker, block_bytes: int) -> None:
+    s = switch({1: 1, 2: 1, 3: 1})
+    options = replace(PATIENT, block_bytes=block_bytes)
+    a, b, c = (gpus(number, {0: f"gpu{number}"}, options=options) for number in (1, 2, 3))
+    region = b.register(1 << 20)
+    data = np.random.default_rng(1).integers(0, 256, 1 << 20, np.uint8)
+    transfers = [a.write_async(2, 0, data[: 1 << 19], notify=True), c.write_async(2, 1 << 19, data[1 << 19 :])]
+    for transfer in transfers:
+        transfer.result()
+    assert (region.array == data).all()
+    assert b.wait_notification(1, 1) == (1, 1, 0, 1 << 19)
+    into = [np.empty_like(data) for _ in range(2)]
+    for transfer in [gpu.read_async(2, 0, into=array) for gpu, array in zip((a, c), into, strict=True)]:
+        transfer.result()
+    assert all((array == data).all() for array in into)
+    assert s.drops("no_route") == s.drops("bad_crc") == s.drops("truncated") == s.drops("overlong") == 0
+    for gpu in (a, b, c):
+        assert gpu.counters().get("resent_blocks", 0) == 0
+
+
 def test_two_switches_are_two_planes(switch: Callable[..., Switch], gpus: Maker) -> None:
     """One of them dies; what was on it moves to the other, each add once."""
     switch({1: 1, 2: 1})
@@ -95,6 +117,26 @@ def test_two_switches_are_two_planes(switch: Callable[..., Switch], gpus: Maker)
     transfers += [a.atomic_add_async(2, 0, 1) for _ in range(100)]
     assert sorted(transfer.result() for transfer in transfers) == list(range(200))
     assert words[0] == 200
+
+
+def test_messages_over_two_planes(switch: Callable[..., Switch], gpus: Maker) -> None:
+    """Blocks overtake each other; then a plane dies, and what was on it takes the other."""
+    switch({1: 1, 2: 1})
+    second = switch({1: 1, 2: 1}, first_cable=10)
+    a, b = gpus(1, {0: "gpu1", 1: "gpu11"}), gpus(2, {0: "gpu2", 1: "gpu12"})
+    region = b.register(1 << 22)
+    data = np.random.default_rng(1).integers(0, 256, 1 << 22, np.uint8)
+    a.write(2, 0, data[: 1 << 21], notify=True)
+    assert (region.array[: 1 << 21] == data[: 1 << 21]).all()
+    frames = [b.port_counters()[plane]["rx_frames"] for plane in (0, 1)]
+    assert min(frames) >= 512
+    transfer = a.write_async(2, 1 << 21, data[1 << 21 :], notify=True)
+    second.plane.remove_port(1)
+    transfer.result()
+    assert (region.array == data).all()
+    assert a.read(2, 0, 1 << 22) == data.tobytes()
+    assert [b.wait_notification(1).address for _ in range(2)] == [0, 1 << 21]
+    assert b.notifications == 0
 
 
 def test_other_tenants_memory_is_out_of_reach(switch: Callable[..., Switch], gpus: Maker) -> None:

@@ -20,10 +20,11 @@ from hypothesis import strategies as st
 from codec.constants import BLOCK_WINDOW, REQUEST_WINDOW, TmaFlag, TmaOpcode
 from codec.frames import Tma, end_to_end_seed, oefh, parse_tma, tma_packet
 from endpoint.congestion import CongestionWindow
-from endpoint.errors import BadKey, OutOfRange, TmaTimeout
+from endpoint.errors import BadKey, OutOfRange, TmaTimeout, Unreachable
 from endpoint.memory import Memory
 from endpoint.options import EndpointOptions
 from endpoint.paths import Paths
+from endpoint.reachability import Reachability
 from endpoint.tma.notifications import Notification, Notifications
 from endpoint.tma.source import TmaSource
 from endpoint.tma.target import TmaTarget
@@ -75,7 +76,8 @@ class World:
         self.sent = 0
         self.serial = 0
         self.options = options
-        self.in_flight: list[tuple[float, int, bool, bytes]] = []
+        self.in_flight: list[tuple[float, int, bool, int, bytes]] = []
+        self.reachability = Reachability([0, 1], 0.0)
         self.frames: list[Tma] = []
         self.memory = Memory()
         self.region = self.memory.register(SIZE, KEY, BASE)
@@ -90,17 +92,17 @@ class World:
         self.counters: Counter[str] = Counter()
         self.window = CongestionWindow(self.options.window)
         self.source = TmaSource(
-            SOURCE, incarnation, Paths(SOURCE, [0, 1], ordered=False), lambda _plane, packet: self.send(packet, True),
-            lambda _dst: self.window, lambda _bytes: 1, lambda: self.options.min_rto_s, self.counters, self.options,
-            first,
+            SOURCE, incarnation, Paths(SOURCE, [0, 1], False, self.reachability),
+            lambda plane, packet: self.send(packet, True, plane), lambda _dst: self.window, lambda _bytes: 1,
+            lambda: self.options.min_rto_s, self.counters, self.options, first,
         )  # fmt: skip
 
-    def send(self, packet: bytes, to_target: bool) -> None:
+    def send(self, packet: bytes, to_target: bool, plane: int) -> None:
         fate = self.fates[self.sent] if self.sent < len(self.fates) else GOOD
         self.sent += 1
         for delay in fate.delays:
             self.serial += 1
-            heapq.heappush(self.in_flight, (self.now + delay, self.serial, to_target, packet))
+            heapq.heappush(self.in_flight, (self.now + delay, self.serial, to_target, plane, packet))
 
     def write(
         self, offset: int, data: bytes, notify: bool = False, timeout: float = 60.0, key: int = KEY
@@ -126,7 +128,9 @@ class World:
                 return
             self.now = max(self.now, min(moments))
             while self.in_flight and self.in_flight[0][0] <= self.now:
-                _, _, to_target, packet = heapq.heappop(self.in_flight)
+                _, _, to_target, plane, packet = heapq.heappop(self.in_flight)
+                if not self.reachability.is_up(plane):
+                    continue
                 frame = parse_tma(memoryview(packet))
                 if not to_target:
                     self.source.handle(self.now, frame)
@@ -135,8 +139,18 @@ class World:
                 answer = self.target.handle(frame)
                 for part in answer if isinstance(answer, list) else [answer]:
                     if part is not None:
-                        self.send(part, False)
+                        self.send(part, False, plane)
         assert self.window.bulk >= 0
+
+    def link(self, plane: int, up: bool) -> None:
+        """Cut a plane, with all that is on it, or mend it; the source learns of it at once."""
+        self.reachability.link(self.now, plane, up)
+        if up:
+            self.source.opened(self.now, None)
+        else:
+            self.in_flight = [item for item in self.in_flight if item[3] != plane]
+            heapq.heapify(self.in_flight)
+            self.source.moved(self.now, None, plane)
 
     def taken(self) -> Iterator[Notification]:
         while (notification := self.notifications.take(None, None)) is not None:
@@ -216,6 +230,72 @@ def test_restart_of_the_source(fates: list[Fate], incarnation: int, when: float)
     world.run()
     assert (world.region.array == before).all()
     assert not list(world.taken())
+
+
+CUTS = st.lists(st.tuples(st.floats(0, 0.01), st.sampled_from([0, 1]), st.booleans()), max_size=30)
+
+
+@settings(max_examples=300, deadline=None)
+@given(CUTS, MESSAGES)
+def test_cut_planes_cost_no_time_out(cuts: list[tuple[float, int, bool]], messages: list[tuple[int, bool]]) -> None:
+    """Whatever is cut, and when: as soon as a plane is there all that was lost goes by it, and is placed once."""
+    patient = EndpointOptions(window=16, first_rto_s=50, min_rto_s=50, max_rto_s=50, unreachable_s=50, block_bytes=256)
+    world = World([], options=patient)
+    places = [0]
+    for length, _ in messages:
+        places.append(places[-1] + length)
+    data = pattern(1, places[-1])
+    content = pattern(2, 5000)
+    world.memory.register(np.frombuffer(bytearray(content), np.uint8), 3, BASE)
+    transfers: list[Transfer[Any]] = [
+        world.write(start, data[start:end], notify)
+        for start, end, (_, notify) in zip(places, places[1:], messages, strict=False)
+    ]
+    reads: list[Transfer[Any]] = [world.read(0, 5000, key=3), world.read(100, 3000, key=3)]
+    for after, plane, up in cuts:
+        moment = world.now + after
+        world.run(until=lambda moment=moment: world.now >= moment)  # type: ignore[misc]
+        world.now = moment
+        if world.reachability.is_up(plane) != up:
+            world.link(plane, up)
+    for plane in (0, 1):
+        if not world.reachability.is_up(plane):
+            world.link(plane, True)
+    world.run(until=lambda: all(transfer.done() for transfer in transfers + reads))
+    assert world.now < 5
+    assert [transfer.exception(0) for transfer in transfers] == [None] * len(messages)
+    assert [transfer.result(0) for transfer in reads] == [content, content[100:3100]]
+    assert world.region.array[: len(data)].tobytes() == data
+    assert (world.view.writes[: len(data)] == 1).all()
+    assert len(list(world.taken())) == sum(notify for _, notify in messages)
+    assert world.window.bulk == 0
+    assert world.counters["resent_blocks"] == 0
+
+
+def test_no_plane_left_is_told_in_bounded_time() -> None:
+    world = World([], options=EndpointOptions(window=16, unreachable_s=2.0, block_bytes=256))
+    begun: list[Transfer[Any]] = [world.write(0, bytes(10_000)), world.read(0, 10_000)]
+    waiting = world.write(0, b"x")
+    world.run(until=lambda: world.now > 0)
+    world.link(0, False)
+    world.link(1, False)
+    world.run()
+    assert world.now == pytest.approx(2.0, abs=0.01)
+    late = world.write(0, b"x")
+    world.run()
+    assert world.now == pytest.approx(2.0, abs=0.01)
+    for transfer in (*begun, waiting, late):
+        assert isinstance(transfer.exception(0), Unreachable)
+    with pytest.raises(
+        Unreachable, match=r"WRITE of 1 bytes at 0x1000 of GPU 2 .*: no plane leads there \(plane 0: own"
+    ):
+        late.result(0)
+    assert world.counters["unreachable_messages"] == 4
+    assert world.window.bulk == 0
+    world.link(1, True)
+    again = world.write(0, b"y")
+    world.run()
+    assert again.exception(0) is None
 
 
 def test_a_good_network_sees_nothing_twice() -> None:

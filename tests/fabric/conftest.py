@@ -64,7 +64,7 @@ class Launcher:
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """Start `python -m topologies`."""
-        names = ("TOPO", "SCENARIO", "SCRIPT", "P4_TARGET", "PCAP", "LINKS", "RUN_DIR", "ETHLINK_STARTED")
+        names = ("TOPO", "SCENARIO", "SCRIPT", "PROFILE", "P4_TARGET", "PCAP", "LINKS", "RUN_DIR", "ETHLINK_STARTED")
         plain = {name: value for name, value in os.environ.items() if name not in names}
         process = subprocess.Popen(
             self.command(*arguments),

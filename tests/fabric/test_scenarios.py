@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -50,6 +51,20 @@ def test_each_pattern_over_two_tiers(launcher: Launcher, scenario: str, links: s
     carried = {name: sum(p["rx_frames"] for p in ports.values()) for name, ports in summary["switches"].items()}
     assert carried["spine1"] > 0
     assert carried["spine2"] > 0
+
+
+@pytest.mark.parametrize("links", ["open", "managed"])
+def test_bulk_over_two_tiers(launcher: Launcher, links: str) -> None:
+    """Messages whose blocks take all planes and paths; every byte is compared."""
+    bulk = ("--semantics", "rdma", "--size", "100000", "--count", "64")
+    status, output, errors = launcher.run("--topo", "leafspine,4,2,2", *bulk, SCENARIO="permutation", LINKS=links)
+    assert status == 0, output + errors
+    summary = json.loads((launcher.run_dir / "summary.json").read_text())
+    assert (summary["ok"], summary["bytes_verified"], summary["bytes_wrong"]) == (True, 4 * 64 * 100_000, 0)
+    if links == "managed":
+        assert (summary["frames_lost"], summary["frames_retransmitted"]) == (0, 0)
+    carried = {name: sum(p["rx_bytes"] for p in ports.values()) for name, ports in summary["switches"].items()}
+    assert min(carried["spine1"], carried["spine2"]) > 1_000_000
 
 
 def test_a_comparison_loses_nothing_with_credits_and_something_without(launcher: Launcher) -> None:
@@ -116,6 +131,30 @@ def test_a_fabric_that_locks_up_is_noticed(launcher: Launcher, tmp_path: Path) -
     assert json.loads((launcher.run_dir / "summary.json").read_text())["ok"] is False
 
 
+@pytest.mark.parametrize("links", ["open", "managed"])
+def test_training_on_two_tiers(launcher: Launcher, tmp_path: Path, links: str) -> None:
+    profile = tmp_path / "small.yaml"
+    profile.write_text(
+        "layout: {data: 2, tensor: 2}\niterations: 2\nphases:\n"
+        "  - {parallel: tensor, bytes: 2 KiB, repeat: 3}\n"
+        "  - {parallel: expert, over: [data, tensor], bytes: 128, tokens: 20}\n"
+        "  - {parallel: pipeline, over: data, bytes: 4 KiB}\n"
+        "  - {parallel: data, bytes: 96 KiB}\n"
+    )
+    status, output, errors = launcher.run("--topo", "leafspine,4,2,2", PROFILE=str(profile), LINKS=links)
+    assert status == 0, output + errors
+    summary = json.loads((launcher.run_dir / "summary.json").read_text())
+    assert summary.keys() >= REQUIRED
+    assert (summary["scenario"], summary["ok"], summary["bytes_wrong"]) == ("training", True, 0)
+    assert summary["transactions"] == 4 * 2 * (3 + 1 + 1 + 1)
+    assert [phase["name"] for phase in summary["training"]] == ["tensor", "expert", "pipeline", "data"]
+    for phase in summary["training"]:
+        assert 0 < phase["time_us_p50"] <= phase["time_us_p99"]
+        assert phase["algorithm_mb_s"] > 0
+        assert phase["bus_mb_s"] > 0
+    assert re.search(r"^ *tensor +all-reduce +2 x 2 +2,048 ", output, re.MULTILINE)
+
+
 def test_a_script_of_the_user_runs_on_every_gpu(launcher: Launcher, tmp_path: Path) -> None:
     script = tmp_path / "my_script.py"
     script.write_text(
@@ -157,11 +196,12 @@ def test_captures_are_kept(launcher: Launcher) -> None:
     "check",
     [
         "restart", "edit", "tenants", "endpoint_killed", "switch_killed", "cables_cut", "switch_lost", "gpu_lost",
+        "bad_links", "impaired",
     ],
 )  # fmt: skip
 def test_inside_a_running_fabric(check: str, target: str, tmp_path: Path) -> None:
     """See tests/fabric/inside.py: switch restarts, edits by hand beside the controller, tenants on two tiers, what is
-    killed under load."""
+    killed under load, links that lose frames."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.fabric.inside", check, str(tmp_path / "run"), target],
         capture_output=True, text=True, timeout=150, check=False, cwd=REPOSITORY,

@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from topologies import options as module
+from topologies.describe import describe
 from topologies.errors import LaunchError
 from topologies.options import DEFAULT_SCENARIO, Options, check, parse
+from topologies.topos import parse_topo
+from topologies.training import check_profile, find_profile
 
-VARIABLES = ("TOPO", "SCENARIO", "SCRIPT", "P4_TARGET", "PCAP", "RUN_DIR", "ETHLINK_STARTED")
+VARIABLES = ("TOPO", "SCENARIO", "SCRIPT", "PROFILE", "P4_TARGET", "PCAP", "RUN_DIR", "ETHLINK_STARTED")
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +55,7 @@ def test_the_environment_sets_what_the_command_line_leaves_out(monkeypatch: pyte
 
 
 def test_unknown_names_are_answered_with_the_known_ones(tmp_path: Path) -> None:
-    known = "Choose one of ping, random, all-to-all, incast, permutation, hotspot, slow-drain, failover."
+    known = "Choose one of ping, random, all-to-all, incast, permutation, hotspot, slow-drain, failover, training."
     assert known in refusal(Options(scenario="flood"))
     assert "Choose open or managed." in refusal(Options(links="optical"))
     assert "Choose p4switch or bmv2." in refusal(Options(target="tofino"))
@@ -98,4 +101,38 @@ def test_a_run_directory_that_cannot_be_made_is_refused(tmp_path: Path, monkeypa
     (tmp_path / "file").write_text("")
     assert refusal(Options(run_dir=tmp_path / "file" / "run")) == (
         f"cannot use {tmp_path}/file/run for logs and results: Not a directory."
+    )
+
+
+def test_training_takes_a_profile_by_name_or_path(tmp_path: Path) -> None:
+    shipped = module.REPOSITORY / "topologies" / "profiles"
+    assert parse(["--scenario", "training"]).profile == shipped / "dp2-tp4.yaml"
+    named = parse(["--profile", "moe"])
+    assert (named.scenario, named.profile) == ("training", shipped / "moe.yaml")
+    given = parse(["--scenario", "training", "--profile", str(tmp_path / "my.yaml")])
+    assert given.profile == tmp_path / "my.yaml"
+    assert parse([]).profile is None
+    assert refusal(parse(["--scenario", "ping", "--profile", "moe"])) == (
+        "SCENARIO=ping takes no PROFILE.\nLeave one of them out, or choose SCENARIO=training."
+    )
+    assert refusal(parse(["--profile", "moe", "--count", "3"])) == (
+        "SCENARIO=training takes no --count: its profile says what is exchanged.\n"
+        f"Change a copy of {shipped / 'moe.yaml'}, and give it as PROFILE=."
+    )
+
+
+def test_a_profile_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    moe, fabric = find_profile("moe"), describe(parse_topo("planes,8,2,2"), "planes")
+    with pytest.raises(LaunchError) as caught:
+        check_profile(moe, "planes,8,2,2", fabric)
+    assert str(caught.value) == (
+        "The training profile cannot be run:\n"
+        f"  {moe}: layout: expert 8 is 8 GPUs, but a tenant of TOPO=planes,8,2,2 has 4\n"
+        "docs/collectives.md describes its keys."
+    )
+    check_profile(moe, "planes,8,2", describe(parse_topo("planes,8,2"), "planes"))
+    with pytest.raises(LaunchError) as caught:
+        check_profile(tmp_path / "mo.yaml", "planes", fabric)
+    assert str(caught.value) == (
+        f"PROFILE={tmp_path}/mo.yaml: no such file.\nGive the path of one, or choose dp2-tp4 or moe or pp4-dp2."
     )

@@ -40,7 +40,8 @@ def test_a_managed_fabric_is_readable(launcher: Launcher, tshark: Tshark) -> Non
     assert {page["ethlink.link.crc.status"] for page in pages} == {"1"}
     assert {status for page in pages for status in page.fields.get("ethlink.end_to_end_crc.status", [])} == {"1"}
     found = {finding for page in pages for finding in page.findings()}
-    assert found <= {"repeats"}  # of a GPU that asked before its peer was there
+    # Of a GPU that asked before its peer was there; and what the switch tells of one whose link comes up later.
+    assert found <= {"repeats", "event"}
     began = Counter(page.info.split()[0] for page in pages)
     assert {"LLR_INIT", "LLR_INIT_ECHO", "CF_UPDATE"} <= began.keys()
     assert linked(pages) >= 20

@@ -154,6 +154,10 @@ def test_a_frame_reads_as_a_sentence(tshark: Tshark) -> None:
     forwarding: dict[str, Any] = {"vc": 7, "src": 0xF01, "dst": 1}
     credits = bytes(Link(kind=Kind.DATA) / OEFH(next=Next.PROBE, **forwarding) / Probe(op=3, state=3, port=2))
     credits += layouts.PROBE_CREDITS.pack(session=0xBEEF, held_frames=(4, 0, 0, 0, 0, 0, 0, 0))
+    retry = bytes(Link(kind=Kind.DATA) / OEFH(next=Next.PROBE, **forwarding) / Probe(op=7, state=3, port=2))
+    retry += layouts.PROBE_RETRY.pack(
+        session=0xBEEF, tx_state=2, rx_state=1, next_seq=12, unacknowledged_seq=9, expected_seq=7
+    )
     init = LinkInit(capabilities=3, own_epoch=EPOCHS[0], lossless_vcs=3, credit_limit=[64] * 8)
     echo = LinkInit(own_epoch=EPOCHS[0], peer_epoch=EPOCHS[1], lossless_vcs=1, credit_limit=[2048] + [0] * 7)
     lines = {
@@ -168,7 +172,13 @@ def test_a_frame_reads_as_a_sentence(tshark: Tshark) -> None:
             TmaOpcode.WRITE, 1, 2, 5, bytes(100), offset=2048, total=2148, address=0x1000,
             flags=TmaFlag.LAST | TmaFlag.NOTIFY,
         ),
-        "READ 65,536 B g1 -> g2 msg 6 key 1 @0x0": tma(TmaOpcode.READ, 1, 2, 6, total=65536),
+        "READ g1 -> g2 msg 6, block 2 of 65,536 B key 1 @0x0": tma(TmaOpcode.READ, 1, 2, 6, offset=4096, total=65536),
+        "READ g1 -> g2 msg 6, block 0 of 65,536 B and 1-3, 8 key 1 @0x0": tma(
+            TmaOpcode.READ, 1, 2, 6, b"\xe1", total=65536
+        ),
+        "NAK OUT_OF_RANGE g2 -> g1 msg 6 at 4,096 key 1 @0x0": tma(
+            TmaOpcode.NAK, 2, 1, 6, b"\x01", offset=4096, total=65536
+        ),
         "ACK g2 -> g1 msg 5 placed below 2,048 of 8,192 B key 1 @0x0": tma(
             TmaOpcode.ACK, 2, 1, 5, b"\xa0", offset=2048, total=8192
         ),
@@ -183,6 +193,9 @@ def test_a_frame_reads_as_a_sentence(tshark: Tshark) -> None:
             Link() / OEFH(next=Next.PROBE, vc=7, src=1, dst=0xF01) / Probe(op=ProbeOp.READ_CREDITS, port=2)
         ),
         "PROBE CREDITS s1 -> g1 port 2: ready, session 0xBEEF, held VC0 4": with_link_crc(credits),
+        "PROBE RETRY s1 -> g1 port 2: ready, session 0xBEEF, sender ADVANCE 9-12, receiver SEND_ACKS expects 7": (
+            with_link_crc(retry)
+        ),
         "PROBE op 77 g1 -> s1 port 0": bytes(Link() / OEFH(next=Next.PROBE, src=1, dst=0xF01) / Probe(op=77)),
         "LLR_INIT epoch 0x1234567 LLR, CBFC, limit VC0 64, VC1 64": bytes(Link(kind=Kind.LLR_INIT) / init),
         "LLR_INIT_ECHO epoch 0x1234567 peer 0x89ABCDEF, limit VC0 2,048": bytes(Link(kind=Kind.LLR_INIT_ECHO) / echo),
@@ -209,8 +222,9 @@ def test_a_frame_reads_as_a_sentence(tshark: Tshark) -> None:
     assert [page.info for page in pages] == list(lines)
     assert {page.protocol for page in pages} == {"EthLink"}
     assert (pages[0].source, pages[0].destination) == ("g1", "g2")
-    assert (pages[9].source, pages[9].destination) == ("s1", "g1")
-    assert pages[7].fields["ethlink.tma.placed"] == ["a0"]
+    assert (pages[11].source, pages[11].destination) == ("s1", "g1")
+    assert pages[9].fields["ethlink.tma.placed"] == ["a0"]
+    assert pages[7].fields["ethlink.tma.asked"] == ["e1"]
 
 
 def test_masks_flags_and_sizes_are_put_in_words(tshark: Tshark) -> None:
@@ -334,7 +348,15 @@ def test_messages_bring_ups_and_probes_are_linked(tshark: Tshark) -> None:
         bytes(Link() / OEFH(next=Next.PROBE, **probe) / Probe(op=2, port=4)),  # 10
         with_link_crc(credits),  # 11
     ]
+    retry = bytes(Link() / OEFH(next=Next.PROBE, **answer) / Probe(op=7, port=4)) + layouts.PROBE_RETRY.pack()
+    frames += [
+        bytes(Link() / OEFH(next=Next.PROBE, **probe) / Probe(op=6, port=4)),  # 12
+        with_link_crc(credits),  # 13: not its answer
+        with_link_crc(retry),  # 14
+    ]
     pages = tshark.dissect(*frames)
+    assert (pages[11]["ethlink.response_in"], pages[13]["ethlink.response_to"]) == ("14", "12")
+    assert "ethlink.response_to" not in pages[12].fields
     assert (pages[0]["ethlink.response_in"], pages[0]["ethlink.complete_in"]) == ("3", "5")
     assert "ethlink.repeats" not in pages[1].fields
     assert pages[3]["ethlink.repeats"] == "2"
@@ -342,6 +364,32 @@ def test_messages_bring_ups_and_probes_are_linked(tshark: Tshark) -> None:
     assert (pages[5]["ethlink.response_in"], pages[6]["ethlink.response_to"]) == ("7", "6")
     assert (pages[7]["ethlink.response_in"], pages[8]["ethlink.response_to"]) == ("9", "8")
     assert (pages[9]["ethlink.response_in"], pages[10]["ethlink.response_to"]) == ("11", "10")
+
+
+def test_blocks_are_linked_to_the_read_that_asked_for_them(tshark: Tshark) -> None:
+    def data(block: int) -> bytes:
+        return tma(TmaOpcode.READ_DATA, 2, 1, 9, bytes(2048), offset=2048 * block, total=16384)
+
+    frames = [
+        tma(TmaOpcode.READ, 1, 2, 9, b"\xc0", total=16384),  # 1 asks for blocks 0, 1, 2
+        data(1),  # 2
+        tma(TmaOpcode.READ, 1, 2, 9, b"\x40", offset=0, total=16384),  # 3 asks again for 0 and 2
+        data(0),  # 4
+        data(2),  # 5
+        data(5),  # 6: nobody asked
+        tma(TmaOpcode.READ, 1, 2, 9, offset=6144, total=16384),  # 7
+        tma(TmaOpcode.NAK, 2, 1, 9, b"\x05", offset=6144, total=16384),  # 8
+        tma(TmaOpcode.WRITE, 1, 2, 10, bytes(8), total=8),  # 9
+        tma(TmaOpcode.NAK, 2, 1, 10, b"\x05", total=8),  # 10
+    ]
+    pages = tshark.dissect(*frames)
+    asked = [page.fields.get("ethlink.response_to", ["-"])[0] for page in pages]
+    assert asked == ["-", "1", "-", "3", "3", "-", "-", "7", "-", "9"]
+    answered = [page.fields.get("ethlink.response_in", ["-"])[0] for page in pages]
+    assert answered == ["2", "-", "4", "-", "-", "-", "8", "-", "10", "-"]
+    assert pages[8]["ethlink.complete_in"] == "10"
+    assert "nak" in pages[7].findings()
+    assert pages[7].number("ethlink.tma.reason") == LsuStatus.BAD_KEY
 
 
 # -------------------------------------------------------------------------------------------------- malformed frames

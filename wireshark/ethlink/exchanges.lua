@@ -22,6 +22,16 @@ function exchanges.ask(key, pinfo)
     return open[key]
 end
 
+-- Note that frame `pinfo` asks under several keys at once, and anew: whatever was asked under them before, answers that
+-- come now are to this frame. Returns its exchange.
+function exchanges.ask_anew(keys, pinfo)
+    if pinfo.visited or of_frame[pinfo.number] then return of_frame[pinfo.number] end
+    local exchange = { request = pinfo.number, time = pinfo.rel_ts }
+    for _, key in ipairs(keys) do open[key] = exchange end
+    of_frame[pinfo.number] = exchange
+    return exchange
+end
+
 -- Note that frame `pinfo` answers what was asked under `key`, and, where `ends` is set, that there is no more to come.
 -- Returns the exchange, nil where nothing was asked.
 function exchanges.answer(key, pinfo, ends)

@@ -128,7 +128,8 @@ local function add_header(context, layout, at, title)
     local range = context.tvb(at, size)
     local values = fields.read(layout, range)
     local tree = context.tree:add(fields.header[layout], range):set_text(title)
-    return values, fields.add(tree, layout, range, says.notes[layout](values)), tree
+    local notes = says.notes[layout]
+    return values, fields.add(tree, layout, range, notes and notes(values) or {}), tree
 end
 
 -- Flag what follows the end of a frame at `at`.
@@ -221,35 +222,66 @@ function carried.lsu(context, oefh, at)
     add_repeat(context, asked .. " " .. v.opcode)
 end
 
+-- What an ACK's or READ's bitmap, or a NAK's byte, says. Returns the text for the Info column and the blocks of a READ.
+local function add_tma_payload(context, v, opcode, at)
+    if v.length == 0 or context.tvb:len() < at + v.length then return "", {} end
+    local payload = context.tvb(at, v.length)
+    if opcode == "NAK" then
+        local reason = says.reason(payload(0, 1):uint())
+        context.tree:add(fields.reason, payload(0, 1)):append_text(" (" .. reason .. ")")
+        return reason, {}
+    end
+    local blocks, text = says.blocks(payload, v)
+    local field = opcode == "ACK" and fields.placed or fields.asked
+    local title = opcode == "ACK" and "Blocks placed: " or "Further blocks: "
+    context.tree:add(field, payload, payload:raw(), title .. (text ~= "" and text or "none")):set_generated()
+    return text, blocks
+end
+
+-- Link a TMA frame to what it answers, or to its answers: a WRITE to the ACKs of its message, a READ to the blocks that come of
+-- it.
+local function add_tma_exchange(context, oefh, v, opcode, blocks)
+    local numbered = string.format("%d.%d", v.incarnation, v.message)
+    local out = string.format("%d %d %s", oefh.src, oefh.dst, numbered)
+    local back = string.format("%d %d %s", oefh.dst, oefh.src, numbered)
+    local block = says.block(v)
+    context.is_answer = opcode ~= "WRITE" and opcode ~= "READ"
+    if opcode == "WRITE" then
+        add_exchange(context, exchanges.ask("write " .. out, context.pinfo))
+    elseif opcode == "READ" then
+        local keys = { "read " .. out .. " " .. block }
+        for _, each in ipairs(blocks) do keys[#keys + 1] = "read " .. out .. " " .. each end
+        add_exchange(context, exchanges.ask_anew(keys, context.pinfo))
+    else
+        local read = opcode ~= "ACK" and exchanges.answer("read " .. back .. " " .. block, context.pinfo)
+        local ends = opcode == "NAK" or v.offset >= v.total
+        add_exchange(context, read or exchanges.answer("write " .. back, context.pinfo, ends))
+    end
+    if opcode == "WRITE" or opcode == "READ_DATA" then
+        add_repeat(context, string.format("tma %s %d %d", out, v.opcode, v.offset))
+    end
+end
+
 function carried.tma(context, oefh, at)
     local v, items = add_header(context, "tma", at, "RDMA (TMA)")
     if not v then return end
-    context.info = says.info.tma(v, oefh)
     local opcode = enums.TmaOpcode[v.opcode]
     if not opcode then unknown(context, items.opcode, "opcode", v.opcode) end
-    if opcode == "NAK" then say(items.opcode, NAK, "Refused: %s", context.info) end
     if v.length > constants.TMA_MAX_BYTES then
         say(items.length, BAD_VALUE, "More than %d bytes in a frame", constants.TMA_MAX_BYTES)
     end
     if (opcode == "WRITE" or opcode == "READ_DATA") and v.offset + v.length > v.total then
         say(items.offset, BAD_VALUE, "Bytes up to %d of a message of %d", v.offset + v.length, v.total)
     end
-    add_data(context, oefh, at, at + layouts.tma.bytes, v.length)
-    if opcode == "ACK" and v.length > 0 and context.tvb:len() >= at + layouts.tma.bytes + v.length then
-        local bitmap = context.tvb(at + layouts.tma.bytes, v.length)
-        context.tree:add(fields.placed, bitmap, bitmap:raw(), "Blocks placed: " .. says.placed(bitmap, v)):set_generated()
+    local after = at + layouts.tma.bytes
+    local text, blocks = "", {}
+    if opcode == "ACK" or opcode == "READ" or opcode == "NAK" then
+        text, blocks = add_tma_payload(context, v, opcode, after)
     end
-    local numbered = string.format("%d.%d", v.incarnation, v.message)
-    local out = string.format("tma %d %d %s", oefh.src, oefh.dst, numbered)
-    local back = string.format("tma %d %d %s", oefh.dst, oefh.src, numbered)
-    if opcode == "WRITE" or opcode == "READ" then
-        add_exchange(context, exchanges.ask(out, context.pinfo))
-    else
-        context.is_answer = true
-        local ends = opcode == "NAK" or (opcode == "ACK" and v.offset >= v.total)
-        add_exchange(context, exchanges.answer(back, context.pinfo, ends))
-    end
-    if opcode ~= "ACK" then add_repeat(context, string.format("%s %d %d", out, v.opcode, v.offset)) end
+    context.info = says.info.tma(v, oefh, text)
+    if opcode == "NAK" then say(items.opcode, NAK, "Refused: %s", context.info) end
+    add_data(context, oefh, at, after, v.length)
+    add_tma_exchange(context, oefh, v, opcode, blocks)
 end
 
 function carried.event(context, oefh, at)
@@ -266,18 +298,21 @@ function carried.event(context, oefh, at)
     end
 end
 
+local QUESTIONS = {} -- operations of a PROBE that are answered
+for _, question in pairs(numbers.probe_question) do QUESTIONS[question] = true end
+
 function carried.probe(context, oefh, at)
     local v = add_header(context, "probe", at, "Probe")
     if not v then return end
     local body = numbers.body_of_probe[v.op]
     local answer
     if body then answer = add_header(context, body, at + layouts.probe.bytes, "State of a port") end
-    context.info = says.info.probe(v, oefh, answer)
-    if v.op == enums.ProbeOp.READ_CREDITS or v.op == enums.ProbeOp.READ_RETRY then
-        local asked = string.format("probe %d %d %d", oefh.src, oefh.dst, v.port)
+    context.info = says.info.probe(v, oefh, body, answer)
+    if QUESTIONS[v.op] then
+        local asked = string.format("probe %d %d %d %d", oefh.src, oefh.dst, v.port, v.op)
         add_exchange(context, exchanges.ask(asked, context.pinfo))
     elseif body then
-        local asked = string.format("probe %d %d %d", oefh.dst, oefh.src, v.port)
+        local asked = string.format("probe %d %d %d %d", oefh.dst, oefh.src, v.port, numbers.probe_question[v.op])
         context.is_answer = true
         add_exchange(context, exchanges.answer(asked, context.pinfo, true))
         exchanges.close(asked, context.pinfo)

@@ -55,6 +55,10 @@ local function flags(layout, value)
     return table.concat(fields.flags_set(layout, layout == "link_init" and "capabilities" or "flags", value), ", ")
 end
 
+-- The states of LLR's sender and receiver, as docs/protocol.md numbers them (section 8).
+local TX_STATES = { [0] = "OFF", "INIT", "ADVANCE", "REPLAY", "FLUSH" }
+local RX_STATES = { [0] = "OFF", "SEND_ACKS", "SEND_NACK", "NACK_SENT" }
+
 -- ------------------------------------------------------------------------------------------- notes behind field values
 
 function says.notes.link(v)
@@ -84,11 +88,12 @@ function says.notes.tma(v)
 end
 
 function says.notes.event(v)
-    return { subject = says.endpoint(v.subject), timestamp = string.format("%.6f s", v.timestamp:tonumber() / 1e6) }
+    local subject, detail = says.endpoint(v.subject), "port " .. v.detail
+    return { subject = subject, detail = detail, timestamp = string.format("%.6f s", v.timestamp:tonumber() / 1e6) }
 end
 
-function says.notes.probe()
-    return {}
+function says.notes.probe_retry(v)
+    return { tx_state = TX_STATES[v.tx_state], rx_state = RX_STATES[v.rx_state] }
 end
 
 local function all_lanes(v)
@@ -101,13 +106,6 @@ end
 
 says.notes.probe_credits = all_lanes
 
-local TX_STATES = { [0] = "OFF", "INIT", "ADVANCE", "REPLAY", "FLUSH" }
-local RX_STATES = { [0] = "OFF", "SEND_ACKS", "SEND_NACK", "NACK_SENT" }
-
-function says.notes.probe_retry(v)
-    return { tx_state = TX_STATES[v.tx_state], rx_state = RX_STATES[v.rx_state] }
-end
-
 function says.notes.link_init(v)
     local notes = all_lanes(v)
     notes.capabilities = v.capabilities ~= 0 and flags("link_init", v.capabilities) or "none"
@@ -119,14 +117,6 @@ end
 
 function says.notes.credit_update(v)
     return { vc_mask = vcs(v.vc_mask), credits = lanes(v.credits, v.vc_mask) }
-end
-
-function says.notes.llr_control()
-    return {}
-end
-
-function says.notes.notice()
-    return {}
 end
 
 -- -------------------------------------------------------------------------------------------------------- Info column
@@ -145,7 +135,8 @@ function says.info.lsu(v, oefh)
     return string.format("%s %s req %d key %d @%s", what, path(oefh), v.request, v.key, hexadecimal(v.address))
 end
 
-function says.info.tma(v, oefh)
+-- `extra`: of a READ the further blocks that it asks for, of a NAK its reason.
+function says.info.tma(v, oefh, extra)
     local what = name_of("TmaOpcode", v.opcode)
     local words = { string.format("%s %s msg %d", what, path(oefh), v.message) }
     if what == "ACK" then
@@ -155,8 +146,11 @@ function says.info.tma(v, oefh)
             words[1] = words[1] .. string.format(" placed below %s of %s B", counted(v.offset), counted(v.total))
         end
     elseif what == "READ" then
-        words[1] = string.format("READ %s B %s msg %d", counted(v.total), path(oefh), v.message)
-    elseif what ~= "NAK" then
+        words[1] = words[1] .. string.format(", block %d of %s B", says.block(v), counted(v.total))
+        if extra ~= "" then words[1] = words[1] .. " and " .. extra end
+    elseif what == "NAK" then
+        words[1] = string.format("NAK %s %s msg %d at %s", extra, path(oefh), v.message, counted(v.offset))
+    else
         local span = "none"
         if v.length > 0 then span = counted(v.offset) .. "-" .. counted(v.offset + v.length - 1) end
         words[1] = string.format("%s %d B %s msg %d, ", what, v.length, path(oefh), v.message)
@@ -173,15 +167,20 @@ function says.info.event(v, oefh)
     return string.format("%s plane %d seq %d (%s)", what, v.plane, v.sequence, path(oefh))
 end
 
-function says.info.probe(v, oefh, answer)
+-- `answer`: what follows the PROBE, as the layout `body`; nil where nothing does.
+function says.info.probe(v, oefh, body, answer)
     local what = string.format("PROBE %s %s port %d", enums.ProbeOp[v.op] or ("op " .. v.op), path(oefh), v.port)
-    if answer and answer.tx_state then
-        local states = { TX_STATES[answer.tx_state] or answer.tx_state, RX_STATES[answer.rx_state] or answer.rx_state }
-        what = what .. string.format(": %s, %s, session 0x%X", states[1], states[2], answer.session)
-    elseif answer then
+    if not answer then return what end
+    what = what .. ": " .. name_of("LinkState", v.state):lower()
+    if answer.session then what = what .. string.format(", session 0x%X", answer.session) end
+    if body == "probe_credits" then
         local waiting = lanes(answer.held_frames)
-        what = what .. ": " .. name_of("LinkState", v.state):lower() .. string.format(", session 0x%X", answer.session)
         if waiting ~= "all 0" then what = what .. ", held " .. waiting end
+    elseif body == "probe_retry" then
+        local sends = TX_STATES[answer.tx_state] or answer.tx_state
+        local receives = RX_STATES[answer.rx_state] or answer.rx_state
+        what = what .. string.format(", sender %s %d-%d", sends, answer.unacknowledged_seq, answer.next_seq)
+        what = what .. string.format(", receiver %s expects %d", receives, answer.expected_seq)
     end
     return what
 end
@@ -203,21 +202,33 @@ function says.info.notice(v)
     return "Tick"
 end
 
--- Return the blocks that the bitmap of a TMA ACK says are placed, beyond the one where the lowest missing byte is.
-function says.placed(bitmap, v)
-    local first = math.floor(v.offset / 2 ^ v.block) + 1
-    local runs, from = {}, nil
-    local last = bitmap:len() * 8
+-- Return the number of the block that a TMA frame's offset is in.
+function says.block(v)
+    return v.block < 32 and math.floor(v.offset / 2 ^ v.block) or 0
+end
+
+-- Return the blocks whose bits are set in the bitmap of a TMA ACK or READ, whose first bit is of the block after `says.block`: as
+-- a list of numbers, and as text with runs drawn together.
+function says.blocks(bitmap, v)
+    local set, runs, from = {}, {}, nil
+    local first, last = says.block(v) + 1, bitmap:len() * 8
     for i = 0, last do
-        local set = i < last and bitmap:bitfield(i, 1) == 1
-        if set and not from then from = first + i end
-        if from and not set then
+        local is_set = i < last and bitmap:bitfield(i, 1) == 1
+        if is_set then
+            set[#set + 1] = first + i
+            from = from or first + i
+        elseif from then
             local to = first + i - 1
             runs[#runs + 1] = from == to and tostring(from) or from .. "-" .. to
             from = nil
         end
     end
-    return #runs > 0 and table.concat(runs, ", ") or "none"
+    return set, table.concat(runs, ", ")
+end
+
+-- Return a reason for a NAK by its number.
+function says.reason(number)
+    return name_of("LsuStatus", number)
 end
 
 -- Return the session that two epochs make.

@@ -65,7 +65,7 @@ def reduced(arrays: Sequence[np.ndarray], operator: str, algorithm: str) -> np.n
         for rank in order[1:]:
             result = ufunc(result, parts[rank][segment]).astype(result.dtype)
         whole.append(result)
-    return np.concatenate(whole)
+    return np.concatenate(whole, dtype=arrays[0].dtype)
 
 
 def same(got: Any, expected: np.ndarray) -> None:
@@ -142,7 +142,8 @@ class Step:
             for result, part in zip(results, parts, strict=True):
                 same(result, part)
         elif s["operation"] == "all_gather":
-            expected = np.concatenate([self.rows(rank) for rank in range(size)])
+            rows = [self.rows(rank) for rank in range(size)]
+            expected = np.concatenate(rows, dtype=rows[0].dtype)
             for result in results:
                 same(result, expected)
         elif s["operation"] == "all_to_all":

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from finsy.proto import p4d, p4r
 
+from p4switch.dataplane import DataPlane
 from p4switch.server import status
 from tests.p4switch.server.client import Client, WriteFailed, exact, octets
 
@@ -116,10 +117,72 @@ def test_bad_meter(client: Client, config: dict[str, int], reason: str) -> None:
     assert reason in error.message
 
 
-def test_meter_counters_per_color(client: Client) -> None:
-    message = meter(client, 1)
-    message.counter_data.SetInParent()
-    assert failure(lambda: client.modify(meter_entry=message)).canonical_code == status.UNIMPLEMENTED
+def colors(green: int = 0, yellow: int = 0, red: int = 0, size: int = 60) -> p4r.MeterCounterData:
+    def count(packets: int) -> p4r.CounterData:
+        return p4r.CounterData(packet_count=packets, byte_count=packets * size)
+
+    return p4r.MeterCounterData(green=count(green), yellow=count(yellow), red=count(red))
+
+
+def test_meter_counters_per_color(client: Client, dataplane: DataPlane) -> None:
+    """The program runs each frame through cell port & 3: a burst of 1 green, 2 above it yellow, the rest red."""
+    client.modify(meter_entry=meter(client, 1, 1, 1, 1, 3))
+    for _ in range(5):
+        dataplane.inject(1, bytes(60))
+    query = meter(client, 1)
+    query.counter_data.SetInParent()
+    (found,) = client.read(meter_entry=query)
+    assert found.counter_data == colors(1, 2, 2)
+    (without,) = client.read(meter_entry=meter(client, 1))
+    assert not without.HasField("counter_data")  # only who asks for it gets it
+    message = meter(client, 1, 1, 1, 1, 3)
+    message.counter_data.CopyFrom(colors(7, 8, 9))
+    client.modify(meter_entry=message)
+    dataplane.inject(1, bytes(60))
+    (found,) = client.read(meter_entry=query)
+    assert found.counter_data == colors(8, 8, 9)
+    message.counter_data.red.byte_count = -1
+    error = failure(lambda: client.modify(meter_entry=message))
+    assert error.canonical_code == status.INVALID_ARGUMENT
+    assert "a count of a colour is negative" in error.message
+
+
+def test_direct_meter_counters_per_color(client: Client, dataplane: DataPlane) -> None:
+    match = p4r.FieldMatch(field_id=2, exact=p4r.FieldMatch.Exact(value=b"\x12\x34"))
+    config = p4r.MeterConfig(cir=1, cburst=60, pir=1, pburst=120)
+    entry = client.entry("ternary_table", match, priority=1, action=client.action("rated"), meter_config=config)
+    client.insert(table_entry=entry)
+    frame = bytes(12) + b"\x12\x34" + bytes(46)
+    for _ in range(3):
+        dataplane.inject(1, frame)
+    query = client.entry("ternary_table", meter_counter_data=p4r.MeterCounterData())
+    (found,) = client.read(table_entry=query)
+    assert found.meter_counter_data == colors(1, 1, 1)
+    direct = p4r.DirectMeterEntry(table_entry=client.entry("ternary_table", match, priority=1))
+    direct.counter_data.SetInParent()
+    (one,) = client.read(direct_meter_entry=direct)
+    assert one.counter_data == colors(1, 1, 1)
+    entry.meter_counter_data.CopyFrom(colors(4, 5, 6))
+    client.modify(table_entry=entry)
+    assert client.read(direct_meter_entry=direct)[0].counter_data == colors(4, 5, 6)
+    direct.config.CopyFrom(config)
+    direct.counter_data.CopyFrom(colors(1, 1, 1))
+    client.modify(direct_meter_entry=direct)
+    assert client.read(table_entry=query)[0].meter_counter_data == colors(1, 1, 1)
+    bad = client.entry("lpm_table", is_default_action=True, meter_counter_data=colors())
+    assert failure(lambda: client.modify(table_entry=bad)).canonical_code == status.INVALID_ARGUMENT
+
+
+def test_colors_are_taken_back_with_their_batch(client: Client) -> None:
+    good, bad = meter(client, 1, 1, 1, 1, 1), meter(client, 99, 1, 1, 1, 1)
+    good.counter_data.CopyFrom(colors(7))
+    updates = [p4r.Update(type=p4r.Update.MODIFY, entity=p4r.Entity(meter_entry=each)) for each in (good, bad)]
+    with pytest.raises(WriteFailed):
+        client.write(*updates, atomicity=p4r.WriteRequest.ROLLBACK_ON_ERROR)
+    query = meter(client, 1)
+    query.counter_data.SetInParent()
+    (found,) = client.read(meter_entry=query)
+    assert (found.HasField("config"), found.counter_data) == (False, colors())
 
 
 @pytest.mark.parametrize(("name", "size", "width"), [("last_source", 8, 48), ("wide", 4, 192)])
