@@ -251,12 +251,13 @@ class _Reader:
 
     def over(self, where: str, data: Any, layout: Mapping[str, int]) -> tuple[str, ...]:
         axes = data if isinstance(data, list) else [data]
-        key = f"{where}.over" if data != [] else where
         named = []
+        choices = ", ".join(layout) or "none"
+        if not axes:
+            self.wrong(f"{where}.over", f"names no axis of the layout, which has {choices}")
         for axis in axes:
-            if axis not in layout:
-                choices = ", ".join(layout) or "none"
-                self.wrong(key, f"{_shown(axis)} is no axis of the layout, which has {choices}")
+            if not isinstance(axis, str) or axis not in layout:
+                self.wrong(f"{where}.over", f"{_shown(axis)} is no axis of the layout, which has {choices}")
             else:
                 named.append(axis)
         return tuple(axis for axis in layout if axis in named)

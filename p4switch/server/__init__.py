@@ -3,9 +3,9 @@
 service.py is the gRPC edge, stream.py a controller's stream, device.py what both act on. Each kind of entity has a
 module of its own (tables, arrays, replication, digests, ...), which entities.py puts together for a loaded pipeline.
 
-Where the specification leaves a choice, status codes are BMv2's. Not supported, and answered with UNIMPLEMENTED:
-externs. Watched ports are looked at every 20 ms. After the
-first 4 KB of messages, the errors of a batch are told by code alone.
+Where the specification leaves a choice, status codes are BMv2's. Externs are not supported, and answered with
+UNIMPLEMENTED. Watched ports are looked at every 20 ms. After the first 4 KB of messages, the errors of a batch are told
+by code alone.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ class RegisterEntities(DataPlaneUser):
         if not message.HasField("data"):
             raise RequestError(INVALID_ARGUMENT, f"{what}: data is missing")
         assert register.element is not None
-        (value,) = register.element.decode(message.data, what)
+        value = register.element.pack(register.element.decode(message.data, what))
         before = self.dataplane.register_read_all(register.id, where.start, len(where))
         for index in where:
             self.dataplane.register_write(register.id, index, value)
@@ -145,7 +145,7 @@ class RegisterEntities(DataPlaneUser):
                 entry = sink.add().register_entry
                 entry.register_id = register.id
                 entry.index.index = index
-                entry.data.CopyFrom(register.element.encode(iter((value,))))
+                entry.data.CopyFrom(register.element.encode(iter(register.element.unpack(value))))
 
     def _find(self, register_id: int) -> Array:
         return self._schema.find("register", self._schema.registers, register_id)

@@ -7,7 +7,7 @@ in order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -131,6 +131,28 @@ class DataType:
         if kind == "int" and spec.int.bitwidth > 0:
             return cls("bitstring", spec.int.bitwidth, signed=True)
         raise RequestError(INVALID_ARGUMENT, f"P4Info: {owner} holds a {kind or 'value'} without a fixed width")
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Bits of each leaf, as the program has them."""
+        if self.members:
+            return tuple(width for _, member in self.members for width in member.widths)
+        return (self.width if self.translation is None else self.translation.plane_width,)
+
+    def pack(self, leaves: Sequence[int]) -> int:
+        """Put leaves side by side, the first in the highest bits: how a register's cell keeps them."""
+        value = 0
+        for leaf, width in zip(leaves, self.widths, strict=True):
+            value = value << width | leaf
+        return value
+
+    def unpack(self, value: int) -> list[int]:
+        """Take the leaves out of a register's cell."""
+        leaves = []
+        for width in reversed(self.widths):
+            leaves.append(value & (1 << width) - 1)
+            value >>= width
+        return leaves[::-1]
 
     def encode(self, leaves: Iterator[int]) -> p4d.P4Data:
         """Build a P4Data from as many leaves as the type has."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from finsy.proto import p4r
+from finsy.proto import p4d, p4r
 
 from p4switch.server.entities import Entities
 from p4switch.server.handler import INSERT, MODIFY
@@ -103,7 +103,20 @@ def _holds_in(target: Schema) -> Callable[[p4r.Entity], bool]:
     def holds(entity: p4r.Entity) -> bool:
         entry = entity.register_entry
         array = target.registers.get(entry.register_id)
-        zero = entry.data.bitstring == b"\x00"
-        return not zero and array is not None and entry.index.index < array.size
+        return not _is_zero(entry.data) and array is not None and entry.index.index < array.size
 
     return holds
+
+
+def _is_zero(data: p4d.P4Data) -> bool:
+    """Tell whether a cell is what it was at the start."""
+    match data.WhichOneof("data"):
+        case "bitstring":
+            return not data.bitstring.strip(b"\x00")
+        case "bool":
+            return not data.bool
+        case "struct":
+            return all(map(_is_zero, data.struct.members))
+        case "tuple":
+            return all(map(_is_zero, data.tuple.members))
+    return False

@@ -163,6 +163,7 @@ class Queue:
     """A direction of a cable in memory."""
 
     frames: deque[bytes] = field(default_factory=deque)
+    backlogged = False  # it takes whatever comes
 
     def send(self, data: bytes) -> None:
         self.frames.append(data)

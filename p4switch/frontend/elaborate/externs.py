@@ -262,12 +262,50 @@ class Externs(Arguments):
             self.unsupported(node.loc, f"method '{name}' of extern {extern} is not supported")
             return self.result_stand_in(decl, scope)
         args = self.extern_args(passed, scope, None)
+        if extern == "register" and isinstance(ty.underlying(kind.args[0]), ty.Struct):
+            self.packed_access(qualified, base.ir_name, kind.args[0], args, node.loc)
+            return self.void()
         self.emit(ir.ExternCall(node.loc, qualified, base.ir_name, args))
         if extern == "direct_meter":
             self.direct_meter_targets[base.ir_name] = args[0]  # type: ignore[assignment]
         return self.void()
 
     direct_meter_targets: dict[str, ir.Expr]
+
+    def packed_access(
+        self,
+        function: str,
+        instance: str,
+        kind: ty.Type,
+        args: tuple[ir.Expr | ir.FieldList | ir.Text, ...],
+        loc: Loc,
+    ) -> None:
+        """Read or write a register of structs: a cell holds the fields side by side, the first in the highest bits."""
+        width = packed_width(kind)
+        if width is None:
+            return  # the register itself is in error
+        reads = function == "register.read"
+        struct, index = (args[0], args[1]) if reads else (args[1], args[0])
+        assert isinstance(struct, ir.Expr)
+        fields: list[ir.Expr] = []
+        self.flatten(Value(kind, struct, True), loc, fields)
+        if not reads:
+            cell = unsigned(fields[0])
+            for field in fields[1:]:
+                low = unsigned(field)
+                cell = ir.Binary(ir.Bits(bits_of(cell) + bits_of(low)), "++", cell, low)
+            self.emit(ir.ExternCall(loc, function, instance, (index, cell)))
+            return
+        packed = self.temp(ty.bits(width)).expr
+        self.emit(ir.ExternCall(loc, function, instance, (packed, index)))
+        high = width
+        for field in fields:
+            size = 1 if isinstance(field.type, ir.Bool) else bits_of(field)
+            part: ir.Expr = ir.Slice(ir.Bits(size), packed, high - 1, high - size)
+            if field.type != part.type:
+                part = ir.Cast(field.type, part)
+            self.emit(ir.Assign(loc, field, part))
+            high -= size
 
     def overload(self, what: str, decls: list[ast.FunctionDecl], node: ast.CallExpr) -> ast.FunctionDecl:
         raise NotImplementedError  # given by Calls
@@ -408,6 +446,9 @@ class Externs(Arguments):
             element = ty.underlying(kind.args[0])
             if element is ty.BOOL:
                 element = ty.bits(1)
+            packed = packed_width(element)
+            if packed is not None:
+                element = ty.bits(packed)
             if isinstance(element, ty.Bits):
                 lowered = element.ir
                 assert isinstance(lowered, ir.Bits)
@@ -417,7 +458,9 @@ class Externs(Arguments):
                 register = ir.Register(ir_name, NOT_IDENTIFIED, lowered, size, spec, index)
                 self.objects.add("register", full_name, annotations, register)
             elif element is not ty.UNKNOWN:
-                self.unsupported(loc, f"register of {element}", "registers hold bit<W>, int<W> or bool")
+                self.unsupported(
+                    loc, f"register of {element}", "registers hold bit<W>, int<W>, bool, or structs of such"
+                )
                 if element.is_data:
                     spec = self.type_info.spec(kind.args[0])
                     size = self.count(args[0], "a register's size")
@@ -479,3 +522,26 @@ def is_metadata(expr: ir.Expr) -> bool:
     while isinstance(expr, ir.Field):
         expr = expr.base
     return isinstance(expr, ir.Var) and expr.name in ("meta", "standard_metadata")
+
+
+def packed_width(kind: ty.Type) -> int | None:
+    """Give the bits of a struct or tuple whose parts are bit<W>, int<W> and bool; None for anything else."""
+    kind = ty.underlying(kind)
+    if not isinstance(kind, ty.Struct) or kind.kind not in ("struct", "tuple") or ty.contains_header(kind):
+        return None
+    parts = [ty.underlying(part) for _, part in ty.leaves(kind)]
+    if not parts or not all(isinstance(part, ty.Bits) or part is ty.BOOL for part in parts):
+        return None
+    return sum(part.bit_width() or 0 for part in parts)
+
+
+def bits_of(expr: ir.Expr) -> int:
+    """Give the width of a bit<W> or int<W> value."""
+    assert isinstance(expr.type, ir.Bits)
+    return expr.type.width
+
+
+def unsigned(expr: ir.Expr) -> ir.Expr:
+    """Give the bits of a number or truth value."""
+    width = 1 if isinstance(expr.type, ir.Bool) else bits_of(expr)
+    return expr if expr.type == ir.Bits(width) else ir.Cast(ir.Bits(width), expr)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ def ranks(switch: Callable[..., Switch], gpus: Maker) -> list[Gpu]:  # noqa: F81
     return [gpus(gpu, {0: f"gpu{gpu}", 1: f"gpu{gpu + 10}"}, peers=ids, options=OPTIONS) for gpu in ids]
 
 
-def on_all(ranks: list[Gpu], work: Callable[[Gpu], Any]) -> list[Any]:
+def on_all(ranks: Sequence[Any], work: Callable[[Any], Any]) -> list[Any]:
     """Run a program at every GPU, a thread each; return what they return, or raise."""
     results: list[Any] = [None] * len(ranks)
 
@@ -106,6 +107,63 @@ def test_who_was_killed_is_named(ranks: list[Gpu]) -> None:
         assert isinstance(result, CollectiveTimeout), result
         assert result.missing == (3,)
         assert "GPU 3 does not answer" in str(result)
+
+
+def test_a_plane_that_dies_and_returns_changes_no_bit(
+    switch: Callable[..., Switch],  # noqa: F811
+    gpus: Maker,
+) -> None:
+    """One of two switches loses a GPU's port, and gets it back, while arrays of any size are combined."""
+    ids = range(1, GPUS + 1)
+    switch(dict.fromkeys(ids, 1))
+    second = switch(dict.fromkeys(ids, 1), first_cable=10)
+    quick = EndpointOptions(timeout_s=20, first_rto_s=0.05, min_rto_s=0.05, max_rto_s=0.2)
+    members = [gpus(gpu, {0: f"gpu{gpu}", 1: f"gpu{gpu + 10}"}, peers=ids, options=quick) for gpu in ids]
+    rounds = 12
+    reached = threading.Barrier(2)
+
+    def work(gpu: Gpu) -> list[bytes]:
+        world, results = gpu.group(), []
+        for number in range(rounds):
+            values = np.random.default_rng([number, gpu.rank]).standard_normal(1000 + 9000 * (number % 3))
+            results.append(world.all_reduce(values, algorithm=("direct", "ring")[number % 2]).tobytes())
+            if gpu.id == 1 and number in (2, 7):
+                reached.wait(60)
+        return results
+
+    def cut() -> None:
+        reached.wait(60)
+        second.plane.remove_port(3)
+        reached.wait(60)
+        second.plane.add_port(3, "sw13")
+
+    cutter = threading.Thread(target=cut, daemon=True)
+    cutter.start()
+    results = on_all(members, work)
+    cutter.join(60)
+    for result in results:
+        assert isinstance(result, list), result
+        assert result == results[0]
+    for number, got in enumerate(results[0]):
+        length = 1000 + 9000 * (number % 3)
+        arrays = [np.random.default_rng([number, rank]).standard_normal(length) for rank in range(GPUS)]
+        np.testing.assert_allclose(np.frombuffer(got), sum(arrays), atol=1e-12)
+    assert sum(gpu.counters().get("resent_blocks", 0) for gpu in members) > 0, "nothing was lost: it proves nothing"
+
+
+def test_who_starts_late_is_waited_for(switch: Callable[..., Switch], gpus: Maker) -> None:  # noqa: F811
+    ids = range(1, 4)
+    switch(dict.fromkeys(ids, 1))
+    first = [gpus(gpu, {0: f"gpu{gpu}"}, peers=ids, options=OPTIONS) for gpu in (1, 2)]
+
+    def work(gpu: Gpu | None) -> list[float]:
+        if gpu is None:
+            time.sleep(1.5)
+            gpu = gpus(3, {0: "gpu3"}, peers=ids, options=OPTIONS)
+        result = gpu.group().all_reduce(np.ones(20_000))
+        return [float(result.min()), float(result.max())]
+
+    assert on_all([*first, None], work) == [[3.0, 3.0]] * 3
 
 
 def test_groups_of_a_gpu(ranks: list[Gpu]) -> None:

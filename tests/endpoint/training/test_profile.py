@@ -8,10 +8,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from endpoint.training import profile as profile_module
 from endpoint.training.figures import training_figures
-from endpoint.training.profile import Strategy, TrainingPhase, TrainingProfile, TrainingProfileError
+from endpoint.training.profile import (
+    DTYPES,
+    Strategy,
+    TrainingPhase,
+    TrainingProfile,
+    TrainingProfileError,
+)
 from endpoint.training.routing import route
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -134,6 +143,14 @@ HEAD = "layout: {data: 2, tensor: 4}\nphases:\n  - "
             ["my.yaml: phases[0].over: 'pipeline' is no axis of the layout, which has data, tensor"],
         ),
         (
+            HEAD + "{parallel: data, bytes: 4, over: []}\n",
+            ["my.yaml: phases[0].over: names no axis of the layout, which has data, tensor"],
+        ),
+        (
+            HEAD + "{parallel: data, bytes: 4, over: [data, [tensor]]}\n",
+            ["my.yaml: phases[0].over: ['tensor'] is no axis of the layout, which has data, tensor"],
+        ),
+        (
             HEAD + "{parallel: expert, over: tensor, bytes: 4, top_k: 5}\n",
             ["my.yaml: phases[0].top_k: 5 is not a whole number from 1 to 4"],
         ),
@@ -241,3 +258,55 @@ def test_the_page_shows_a_profile_and_every_key(tmp_path: Path) -> None:
             row = re.search(rf"\n\| `{phase.name}` \|.*\| ([^|]+) \|\n", page)
             assert row is not None
             assert float(row[1]) == phase.default
+
+
+_WORDS = st.sampled_from(
+    [
+        *DTYPES,
+        *(strategy.value for strategy in Strategy),
+        "layout",
+        "phases",
+        "bytes",
+        "over",
+        "64 KiB",
+        "ring",
+        "tokens",
+        "top_k",
+    ]
+)
+_SCALARS = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5), st.dates(), st.binary(max_size=3), _WORDS
+)
+_DATA = st.recursive(
+    _SCALARS,
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(_WORDS | st.integers(), inner, max_size=6)),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(_DATA, _DATA, st.dictionaries(st.sampled_from(sorted(set().union(*profile_module._KEYS.values()))), _DATA))
+def test_whatever_is_written_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, layout: object, rest: object, phase: dict[str, object]
+) -> None:
+    path = tmp_path_factory.mktemp("any") / "any.yaml"
+    for data in (
+        rest,
+        {"layout": layout, "phases": rest},
+        {"layout": {"data": 2}, "phases": [{"parallel": "data", "bytes": 8, **phase}]},
+        {"layout": {"expert": 3}, "phases": [{**phase, "parallel": "expert"}], "seed": rest},
+    ):
+        path.write_text(yaml.safe_dump(data))
+        try:
+            profile = TrainingProfile.load(path)
+        except TrainingProfileError as error:
+            assert all(str(path) in problem for problem in error.problems)
+        else:
+            assert profile.gpus >= 2
+            assert profile.operations >= 1
+
+
+@pytest.mark.parametrize(
+    "text", ["&a [*a]", "? [1, 2]\n: 3", "layout: &l {data: *l}", "layout: {<<: {data: 2}}", "\0", "a: 0x" + "f" * 5000]
+)
+def test_odd_yaml(tmp_path: Path, text: str) -> None:
+    assert problems(tmp_path, text)

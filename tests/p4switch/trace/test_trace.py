@@ -12,10 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from finsy.proto import p4r
 
 from p4switch.build import build, compile_container, load_container
 from p4switch.cli import main
 from p4switch.dataplane import DataPlane, SwitchOptions
+from p4switch.server import ServerOptions, serve
+from p4switch.toolchain import RUNTIME, compiler
+from tests.p4switch.server.client import Client
 
 HERE = Path(__file__).parent
 PROGRAM, ENTRIES = HERE / "story.p4", HERE / "story.stf"
@@ -144,6 +148,22 @@ def test_a_traced_build_is_silent_where_nobody_listens(cache_dir: Path, capfd: p
     assert capfd.readouterr() == ("", "")
 
 
+def test_a_program_that_a_controller_pushes_is_told_of(tmp_path: Path, cache_dir: Path) -> None:
+    """As `p4switch run --no-p4 --trace` does it."""
+    program = build(PROGRAM, cache_dir=cache_dir)
+    with (tmp_path / "told").open("w+b") as told:
+        dataplane = DataPlane(SwitchOptions(trace=True, trace_fd=told.fileno()))
+        with serve(dataplane, ServerOptions(grpc_addr="127.0.0.1:0")) as server:
+            client = Client(server.port, p4info=program.p4info).become_primary()
+            action = p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT
+            client.push(action, program.p4info, program.container)
+            assert dataplane.inject(1, bytes.fromhex("00010A55"))[0][0] == 2
+            client.close()
+        told.seek(0)
+        assert b"packet 1: ingress\n" in (text := told.read())
+        assert b"        action In.send\n            port = 0x002 (9 bits)\n" in text
+
+
 def test_stf_tells_on_stderr(cache_dir: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     script = tmp_path / "one.stf"
     script.write_text("packet 1 00010A55\nexpect 2 00010A55 $\n")
@@ -151,6 +171,23 @@ def test_stf_tells_on_stderr(cache_dir: Path, tmp_path: Path, capfd: pytest.Capt
     output, errors = capfd.readouterr()
     assert output == ""
     assert "packet 1: parser\n    state start\n" in errors
+
+
+def test_random_frames_under_sanitizers(tmp_path: Path) -> None:
+    """The traced build reads no more of a packet than the normal one, and its lines have room."""
+    flags = ["-std=gnu11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", f"-I{RUNTIME}"]
+    source, program, driver = tmp_path / "story.c", tmp_path / "story.so", tmp_path / "sanitize"
+    source.write_text(compile_container(PROGRAM).c_source)
+    for command in (
+        [compiler(), *flags, "-DP4_TRACED", "-shared", "-fPIC", source, "-o", program],
+        [compiler(), *flags, "-rdynamic", HERE / "sanitize.c", *RUNTIME.glob("*.c"), "-pthread", "-ldl", "-o", driver],
+    ):
+        built = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+        if "cannot find -lasan" in built.stderr or "libasan" in built.stderr:
+            pytest.skip("the compiler has no sanitizers installed")
+        assert built.returncode == 0, built.stderr
+    done = subprocess.run([driver, program], capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr[-4000:]
 
 
 @pytest.fixture
