@@ -36,7 +36,9 @@ UPDATE_COUNTERS: Final = (
 INIT_COUNTERS: Final = (
     "llr_tx_init_ctl_os", "llr_rx_init_ctl_os", "llr_tx_init_echo_ctl_os", "llr_rx_init_echo_ctl_os"
 )  # fmt: skip
-EVENT_COUNTERS: Final = ("events_sent", "frames_turned_around", "links_lost", "links_restored")
+EVENT_COUNTERS: Final = (
+    "events_sent", "events_received", "frames_turned_around", "links_lost", "links_restored"
+)  # fmt: skip
 """Counters by port of dead links and what is told of them; open ports move them too."""
 ACK_COUNTERS: Final = ("llr_tx_ack_ctl_os", "llr_rx_ack_ctl_os", "llr_tx_nack_ctl_os", "llr_rx_nack_ctl_os")
 RETRY_COUNTERS: Final = (

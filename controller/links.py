@@ -34,7 +34,7 @@ _VC_BITS: Final = 3
 
 
 def lanes(values: Sequence[int], bits: int = _LANE_BITS) -> int:
-    """Return eight values as one number, VC 0 in the most significant bits."""
+    """Return values as one number, the first one (VC 0) in the most significant bits."""
     word = 0
     for value in values:
         word = word << bits | value

@@ -33,6 +33,8 @@ register<bit<1>>(PORTS) port_dead;
 register<bit<32>>(1) dead_ports;
 register<bit<16>>(1) state_changes;
 register<bit<16>>(PORTS) link_sequence;
+// By switch and port: the tick, + 1, at which the neighbour there last said that it has lost that switch; 0: not so.
+register<ticks_t>(PATHS) lost_behind;
 register<ticks_t>(ENDPOINTS) answered; // by source: the tick, + 1, of the last event that a frame of it turned into
 
 // This switch as the receiver on a link, by port.

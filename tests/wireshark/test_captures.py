@@ -67,6 +67,48 @@ def linked(pages: list[Shown]) -> int:
     return count
 
 
+RDMA = """
+from endpoint import Gpu
+from endpoint.errors import BadKey
+with Gpu.from_environment() as gpu:
+    gpu.register(1 << 16)
+    gpu.barrier()
+    if gpu.id == 1:
+        gpu.write(2, 0x100, bytes(10_000))
+        assert gpu.read(2, 0x100, 10_000) == bytes(10_000)
+        try:
+            gpu.read(2, 0, 8, key=7)
+        except BadKey:
+            pass
+    gpu.barrier()
+"""
+
+
+@needs_root
+def test_rdma_is_readable(launcher: Launcher, tshark: Tshark, tmp_path: Path) -> None:
+    script = tmp_path / "rdma.py"
+    script.write_text(RDMA)
+    status, output, errors = launcher.run("--topo", "planes,2,1", SCRIPT=str(script), LINKS="managed", PCAP="1")
+    assert status == 0, output + errors
+    folder, merged = launcher.run_dir / "pcap" / "s1", tshark.folder / "both.pcapng"
+    subprocess.run(
+        ["mergecap", "-w", str(merged), str(folder / "port1_in.pcap"), str(folder / "port1_out.pcap")], check=True
+    )
+    pages = [page for page in tshark.shown(merged) if "ethlink.tma.message" in page.fields]
+    of = {
+        what: [page for page in pages if page.info.startswith(f"{what} ")]
+        for what in ("WRITE", "ACK", "READ", "READ_DATA", "NAK")
+    }
+    assert len(of["WRITE"]) >= 5
+    assert {page["ethlink.complete_in"] for page in of["WRITE"]} == {of["ACK"][-1]["frame.number"]}
+    assert len(of["READ_DATA"]) >= 5
+    numbers = {page["frame.number"] for page in of["READ"]}
+    assert all(page["ethlink.response_to"] in numbers for page in of["READ_DATA"])
+    assert "NAK BAD_KEY g2 -> g1 msg" in of["NAK"][0].info
+    assert of["NAK"][0]["ethlink.response_to"] in numbers
+    assert {page["ethlink.end_to_end_crc.status"] for page in pages} == {"1"}
+
+
 @needs_root
 def test_the_commands_of_the_page(launcher: Launcher, tshark: Tshark) -> None:
     """Each tshark command of docs/wireshark.md works on the captures that the page makes, and prints something."""
