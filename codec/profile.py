@@ -36,6 +36,7 @@ MIN_REPLAY_TIMER_US: Final = 1000
 """A tick of the switch: an acknowledgement of a single frame may take that long."""
 MAX_REPLAY_TIMER_US: Final = 1_000_000
 MAX_REPLAY_COUNT: Final = 255
+MAX_DEGRADED_REPLAYS: Final = 65_535
 FLUSH_ACTIONS: Final = ("discard", "block", "best_effort")
 """What becomes of frames when a link has given up replaying; their order is that of the switch's numbers, from 0."""
 IDENTITY_VC_MAP: Final = tuple(range(VC_COUNT))
@@ -105,6 +106,9 @@ class LinkProfile:
     re_init_on_flush: bool = True
     """Bring a link that has given up up anew; else it stays in FLUSH until somebody does."""
 
+    degraded_replays: int = 0
+    """Replays begun within a second from which on the link is degraded, and its neighbours are told; 0: never."""
+
     def __post_init__(self) -> None:
         problems = list(self._problems())
         if problems:
@@ -157,6 +161,7 @@ class LinkProfile:
         integers = (
             "credit_size", "packet_overhead", "ecn_threshold", "silence_ms", "stall_ms", "ring_frames",
             "outstanding_frames_max", "outstanding_bytes_max", "replay_timer_us", "replay_count_max",
+            "degraded_replays",
         )  # fmt: skip
         wrong = [name for name in integers if not _is_int(getattr(self, name))]
         for name in ("credit_limit", "update_threshold", "lossless_vcs", "vc_map"):
@@ -182,6 +187,7 @@ class LinkProfile:
             ("outstanding_bytes_max", MAX_FRAME, MAX_OUTSTANDING_BYTES, "bytes, and one largest frame has to go"),
             ("replay_timer_us", MIN_REPLAY_TIMER_US, MAX_REPLAY_TIMER_US, "microseconds"),
             ("replay_count_max", 1, MAX_REPLAY_COUNT, "replays"),
+            ("degraded_replays", 0, MAX_DEGRADED_REPLAYS, "replays a second, 0: never"),
         )
         for name, least, most, what in ranges:
             value = getattr(self, name)

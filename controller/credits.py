@@ -36,13 +36,16 @@ UPDATE_COUNTERS: Final = (
 INIT_COUNTERS: Final = (
     "llr_tx_init_ctl_os", "llr_rx_init_ctl_os", "llr_tx_init_echo_ctl_os", "llr_rx_init_echo_ctl_os"
 )  # fmt: skip
-EVENT_COUNTERS: Final = ("events_sent", "frames_turned_around", "links_lost", "links_restored")
+EVENT_COUNTERS: Final = (
+    "events_sent", "events_received", "frames_turned_around", "links_lost", "links_restored"
+)  # fmt: skip
 """Counters by port of dead links and what is told of them; open ports move them too."""
 ACK_COUNTERS: Final = ("llr_tx_ack_ctl_os", "llr_rx_ack_ctl_os", "llr_tx_nack_ctl_os", "llr_rx_nack_ctl_os")
 RETRY_COUNTERS: Final = (
     *ACK_COUNTERS, "llr_rx_ack_nack_seq_error", "llr_tx_ok", "llr_tx_replay", "llr_tx_replayed", "llr_tx_postponed",
-    "llr_tx_discard", "llr_replay_timeouts", "llr_flushes", "llr_copies_lost", "llr_line_rounds", "llr_line_ended",
-    "llr_rx_ok", "llr_rx_poisoned", "llr_rx_bad", "llr_rx_expected_seq_good", "llr_rx_expected_seq_poisoned",
+    "llr_tx_discard", "llr_replay_timeouts", "llr_flushes", "llr_copies_lost", "links_degraded", "llr_line_rounds",
+    "llr_line_ended", "llr_rx_ok", "llr_rx_poisoned", "llr_rx_bad", "llr_rx_expected_seq_good",
+    "llr_rx_expected_seq_poisoned",
     "llr_rx_expected_seq_bad", "llr_rx_missing_seq", "llr_rx_replay",
 )  # fmt: skip
 FAULT_COUNTERS: Final = (

@@ -34,7 +34,7 @@ _VC_BITS: Final = 3
 
 
 def lanes(values: Sequence[int], bits: int = _LANE_BITS) -> int:
-    """Return eight values as one number, VC 0 in the most significant bits."""
+    """Return values as one number, the first one (VC 0) in the most significant bits."""
     word = 0
     for value in values:
         word = word << bits | value
@@ -83,6 +83,7 @@ def _retry_entry(port: SwitchPort, profile: LinkProfile) -> Entry:
         outstanding_frames_max=profile.outstanding_frames_max, outstanding_bytes_max=profile.outstanding_bytes_max,
         replay_timer=profile.replay_timer_us, replay_count_max=profile.replay_count_max,
         flush_action=FLUSH_ACTIONS.index(profile.flush_action), re_init_on_flush=int(profile.re_init_on_flush),
+        degraded_replays=profile.degraded_replays,
     )  # fmt: skip
 
 

@@ -12,12 +12,16 @@ from typing import Final
 
 import networkx as nx
 
-from codec.fabric import Fabric, SwitchNode
+from codec.constants import NOBODY
+from codec.fabric import Fabric, FabricError, SwitchNode
 from controller.entries import Entry, entry
 from controller.events import event_entries
-from controller.links import MODES, egress_entry, link_entries
+from controller.links import MODES, egress_entry, lanes, link_entries
 
 ROLES: Final = {"endpoint": 1, "fabric": 2}
+GROUP_MOST: Final = 16
+"""Equal paths that a group holds."""
+PORT_BITS: Final = 9
 
 
 def entries_for(fabric: Fabric, switch: SwitchNode) -> list[Entry]:
@@ -109,10 +113,19 @@ def _forward_entries(fabric: Fabric, switch: SwitchNode) -> list[Entry]:
             continue
         group = groups.get(ports)
         if group is None:
+            if len(ports) > GROUP_MOST:
+                raise FabricError([
+                    f"switch {switch.name}: {len(ports)} equal paths lead to GPU {fabric.gpu(gpu_id).name}; at most "
+                    f"{GROUP_MOST} are possible: join the switches by fewer links"
+                ])  # fmt: skip
             group = groups[ports] = len(groups) + 1
-            members.extend(
-                entry("group_member", {"group": group, "slot": slot}, "to_port", port=port)
-                for slot, port in enumerate(ports)
-            )
-        routes.append(entry("forward", match, "to_group", group_id=group, size=len(ports)))
+            word = lanes((*ports, *(0,) * (GROUP_MOST - len(ports))), PORT_BITS)
+            members.append(entry("path_group", {"group": group}, "set_members", size=len(ports), ports=word))
+        routes.append(entry("forward", match, "to_group", group_id=group, home=_home(fabric, switch, gpu_id)))
     return members + routes
+
+
+def _home(fabric: Fabric, switch: SwitchNode, gpu_id: int) -> int:
+    """Return the id of the switch that a GPU is on in a switch's plane; nobody's where it is on several of them."""
+    homes = {port.switch for port in fabric.gpu(gpu_id).ports if port.plane == switch.plane and port.switch is not None}
+    return fabric.switch(homes.pop()).id if len(homes) == 1 else NOBODY

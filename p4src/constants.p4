@@ -19,6 +19,7 @@ const port_t DROP_PORT = 511;
 const port_t INSIDE = 0;       // what a recirculated frame shows as its ingress port
 const bit<32> PORTS = 512;     // size of what is indexed by a port
 const bit<32> ENDPOINTS = 4096; // of what is indexed by an id
+const bit<32> PATHS = 131072;   // of what is indexed by a switch id's last byte ++ port
 
 // ------------------------------------------------------------------------------------------------------ link header
 typedef bit<4> kind_t;
@@ -124,7 +125,9 @@ typedef bit<32> ticks_t;
 const bit<8> KEEPALIVE_TICKS = 10;
 const ticks_t HEAD_ABSENT_TICKS = 500;  // more than a round of the hold loop: 512 frames at 2,000/s take 256 ms
 const ticks_t HELD_ABSENT_TICKS = 1000; // of nothing held for a port, or of its buffer, coming round: it is lost
+const ticks_t FAST_TICKS = 2;           // without advance, after which a replay's copies go round at the usual pace
 const ticks_t COPY_ABSENT_TICKS = 1000; // of a copy that is due, or of any, not coming round: it is lost
+const ticks_t LOST_BEHIND_TICKS = 50; // five keepalives: what a neighbour has not said again is no longer so
 
 // ------------------------------------------------------------------------------------------- sizes on the wire, bytes
 const bit<32> LINK_BYTES = 12;
@@ -157,7 +160,8 @@ typedef bit<20> seq_t;     // of a numbered frame; cyclic
 typedef bit<32> format_t;
 typedef bit<16> tenant_t;
 typedef bit<16> group_t;
-typedef bit<16> slot_t;
+typedef bit<144> members_t; // ports of a group, 16 slots of 9 bits, slot 0 in the most significant ones; 0: empty
+const bit<8> GROUP_MOST = 16;
 
 // ------------------------------------------------------------------------- inside the switch: sessions, groups, lists
 const bit<16> KEEPALIVE_GROUP = 1;   // all ports
@@ -178,6 +182,7 @@ const bit<32> EPOCH_MIN = 0x100; // so that a redraw may change the bits below w
 const bit<16> OUTSTANDING_FRAMES_MOST = 512;
 const bit<24> LINE_MOST = 4096;      // copies in the line, of all ports, above which no new frame is numbered
 const seq_t ACK_EVERY = 16;          // frames
+const bit<8> DEGRADED_KEEPALIVES = 100; // over which replays are counted: a second
 const bit<2> FLUSH_DISCARD = 0;
 const bit<2> FLUSH_BLOCK = 1;
 const bit<2> FLUSH_BEST_EFFORT = 2;

@@ -7,8 +7,9 @@
 /* Where the copies of numbered frames wait for their acknowledgement: in the egress of ports without a link, going
  * round by egress clones. An acknowledged copy ends. A replay is a pointer that runs from the oldest frame to the
  * newest numbered one; the copy that it points at goes straight into its port's queue. It begins when a NACK has
- * come, or when a copy has been waiting for longer than the replay timer; while it goes on, the copies of its port
- * go round without a pace. Copies that were never sent, as a replay went on, are sent by the pointer in their turn.
+ * come, or when a copy has been waiting for longer than the replay timer; while it advances, the copies of its port
+ * go round without a pace (while it does not, the due frame is in its port's queue, and haste would find nothing).
+ * Copies that were never sent, as a replay went on, are sent by the pointer in their turn.
  *
  * Replays in a row without progress are limited: then the link gives up, and its copies end. A copy that stays away
  * although it is due has been lost by a queue, and the link is brought up anew (retry_watch.p4). */
@@ -104,7 +105,10 @@ control DelayLine(inout headers_t hdr, inout metadata_t meta, inout standard_met
                         replaying = 0;
                         alive = false;
                     } else {
+                        bit<32> begun = 0;
                         llr_tx_replay.count(port);
+                        llr_replays_begun.read(begun, port);
+                        llr_replays_begun.write(port, begun + 1);
                         llr_replays.write(port, replays + 1);
                         llr_replayed_from.write(port, oldest);
                     }
@@ -123,9 +127,10 @@ control DelayLine(inout headers_t hdr, inout metadata_t meta, inout standard_met
                     bit<32> line = (bit<32>)LINE_PORT;
                     if (replaying == 1) {
                         ticks_t since = 0;
-                        line = (bit<32>)FAST_LINE_PORT;
                         llr_replay_moved.read(since, port);
-                        if (!moved && now - since > COPY_ABSENT_TICKS) {
+                        if (moved || now - since <= FAST_TICKS) {
+                            line = (bit<32>)FAST_LINE_PORT;
+                        } else if (now - since > COPY_ABSENT_TICKS) {
                             llr_lost_session.write(port, current);
                         }
                     }

@@ -28,7 +28,9 @@
 #include "upkeep.p4"
 #include "arrivals.p4"
 #include "frame_check.p4"
+#include "reachability.p4"
 #include "sources.p4"
+#include "path_choice.p4"
 #include "forwarding.p4"
 #include "egress_links.p4"
 #include "hop_limit.p4"
@@ -72,6 +74,7 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
     Upkeep() upkeep;
     Arrivals() arrivals;
     FrameCheck() frame_check;
+    Reachability() reachability;
     Sources() sources;
     Forwarding() forwarding;
     EgressLinks() egress_links;
@@ -108,6 +111,7 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
                 arrivals.apply(hdr, meta);                  // what does the frame take of the buffer?
             }
             frame_check.apply(hdr, meta);                   // is it well formed?
+            reachability.apply(hdr, meta);                  // does a neighbour say what it has lost?
             sources.apply(hdr, meta, standard_metadata);    // whose is it?
             forwarding.apply(hdr, meta);                    // where does it go?
             egress_links.apply(meta);                       // does that port exist?

@@ -208,6 +208,7 @@ struct metadata_t {
     bit<1> best_effort; // and counted in its port's queue
     bit<32> best_effort_place; // its number in that queue
     make_t make;
+    bit<1> link_degraded; // it replays too often
     bit<8> event_type; // not 0: an event is due
     port_t event_port; // it is about
     bit<16> hearers;   // the multicast group that it goes to

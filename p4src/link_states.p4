@@ -9,7 +9,8 @@
  * it lives again when data may be sent on it. One that is only brought up anew, as its peer has restarted quickly, does
  * not die of that: its frames wait.
  *
- * A change of state is told at once, a dead port again at every keepalive (events.p4). */
+ * A change of state is told at once, a dead port again at every keepalive (events.p4). That a living link is degraded
+ * is told each time that it has been found so (retry_watch.p4). */
 control LinkStates(in headers_t hdr, inout metadata_t meta) {
     counter(PORTS, CounterType.packets) links_lost;
     counter(PORTS, CounterType.packets) links_restored;
@@ -49,6 +50,12 @@ control LinkStates(in headers_t hdr, inout metadata_t meta) {
                 meta.event_type = EVENT_LINK_DOWN;
             } else if (was_dead == 1) {
                 meta.event_type = EVENT_LINK_UP;
+            } else if (meta.link_degraded == 1) {
+                bit<16> changes = 0;
+                state_changes.read(changes, 0);
+                state_changes.write(0, changes + 1);
+                link_sequence.write(port, changes + 1);
+                meta.event_type = EVENT_LINK_DEGRADED;
             }
         }
     }

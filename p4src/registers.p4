@@ -33,6 +33,8 @@ register<bit<1>>(PORTS) port_dead;
 register<bit<32>>(1) dead_ports;
 register<bit<16>>(1) state_changes;
 register<bit<16>>(PORTS) link_sequence;
+// By switch and port: the tick, + 1, at which the neighbour there last said that it has lost that switch; 0: not so.
+register<ticks_t>(PATHS) lost_behind;
 register<ticks_t>(ENDPOINTS) answered; // by source: the tick, + 1, of the last event that a frame of it turned into
 
 // This switch as the receiver on a link, by port.
@@ -83,12 +85,16 @@ register<bit<32>>(PORTS) llr_bytes_numbered;     // in this session; cyclic
 register<bit<32>>(PORTS) llr_bytes_acknowledged;
 register<bit<32>>(PORT_SEQS) llr_bytes_through;  // bytes numbered, up to and with a frame
 register<ticks_t>(PORTS) llr_numbered_at;        // when a frame was last numbered
+register<bit<16>>(PORTS) llr_degraded_replays;   // of the session: begun within a second, the link is degraded
+register<bit<32>>(PORTS) llr_replays_counted;    // begun, when they were last looked at
+register<bit<8>>(PORTS) llr_keepalives_counted;  // since then
 register<bit<8>>(PORTS) llr_nacks;               // that ask for a replay; cyclic
 register<seq_t>(PORTS) llr_sent_seq;             // the port's: next after the newest sent
 register<bit<1>>(PORTS) llr_replaying;           // the line's
 register<seq_t>(PORTS) llr_replay_seq;           // the line's: the next to send
 register<ticks_t>(PORTS) llr_replay_moved;       // the line's
 register<bit<8>>(PORTS) llr_nacks_seen;          // the line's
+register<bit<32>>(PORTS) llr_replays_begun;      // the line's: ever, cyclic
 register<bit<8>>(PORTS) llr_replays;             // the line's: in a row, without progress
 register<seq_t>(PORTS) llr_replayed_from;        // the line's: what was the oldest at the last replay
 register<session_t>(PORTS) llr_line_session;     // the line's: whose replay the above is about

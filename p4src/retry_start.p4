@@ -9,6 +9,7 @@
  * smaller one counts, where the peer names one. */
 control RetryStart(in headers_t hdr, inout metadata_t meta) {
     llr_settings_t settings = 0;
+    bit<16> degraded = 0;
 
     action set_retry(
         bit<16> outstanding_frames_max,
@@ -16,8 +17,10 @@ control RetryStart(in headers_t hdr, inout metadata_t meta) {
         bit<32> replay_timer,
         bit<8> replay_count_max,
         bit<2> flush_action,
-        bit<1> re_init_on_flush
+        bit<1> re_init_on_flush,
+        bit<16> degraded_replays
     ) {
+        degraded = degraded_replays;
         settings = outstanding_frames_max ++ outstanding_bytes_max ++ replay_timer ++ replay_count_max ++ flush_action
             ++ re_init_on_flush ++ 5w0;
     }
@@ -38,6 +41,7 @@ control RetryStart(in headers_t hdr, inout metadata_t meta) {
         if (meta.came_up == 1 && hdr.link_init.capabilities & CAPABILITY_LLR != 0 && llr_profile.apply().hit) {
             bit<32> port = (bit<32>)meta.link_port;
             bit<16> frames = frames_max_of(settings);
+            bit<32> begun = 0;
             if (hdr.link_init.outstanding_frames_max != 0 && hdr.link_init.outstanding_frames_max < frames) {
                 frames = hdr.link_init.outstanding_frames_max;
             }
@@ -45,6 +49,10 @@ control RetryStart(in headers_t hdr, inout metadata_t meta) {
                 frames = OUTSTANDING_FRAMES_MOST;
             }
             llr_settings.write(port, frames ++ settings[79:0]);
+            llr_degraded_replays.write(port, degraded);
+            llr_replays_begun.read(begun, port);
+            llr_replays_counted.write(port, begun);
+            llr_keepalives_counted.write(port, 0);
             llr_next_seq.write(port, 0);
             llr_unacknowledged_seq.write(port, 0);
             llr_bytes_numbered.write(port, 0);

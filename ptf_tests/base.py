@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,6 +40,9 @@ PORTS: Final = (*ENDPOINTS, *UPLINKS)
 REMOTE: Final = range(101, 117)
 REMOTE_OTHER_TENANT: Final = 201
 GROUP: Final = 1
+GROUP_MOST: Final = 16
+"""Slots of a group."""
+NOBODY: Final = 0xFFF
 SWITCH_ID: Final = 0xF01
 
 FENCE_DST: Final = 0xE00  # FENCE_DST + port is an address of tenant 1 behind that port
@@ -105,12 +108,11 @@ class EthlinkTest(BaseTest):
                 entry("forward", {"tenant": tenant, "dst": port}, "to_port", port=port),
                 entry("destination_tenant", {"dst": port}, "belongs_to", tenant=tenant),
             ]
-        for slot, port in enumerate(UPLINKS):
-            entries.append(entry("group_member", {"group": GROUP, "slot": slot}, "to_port", port=port))
+        entries.append(self.group_entry(GROUP, UPLINKS))
         for gpu in REMOTE:
             entries += [
                 entry("fabric_tenant", {"owner": gpu}, "set_tenant", tenant=TENANT),
-                entry("forward", {"tenant": TENANT, "dst": gpu}, "to_group", group_id=GROUP, size=len(UPLINKS)),
+                entry("forward", {"tenant": TENANT, "dst": gpu}, "to_group", group_id=GROUP, home=NOBODY),
                 entry("destination_tenant", {"dst": gpu}, "belongs_to", tenant=TENANT),
             ]
         entries += [
@@ -125,6 +127,14 @@ class EthlinkTest(BaseTest):
                 self.port_entry(port),
             ]
         self.install(entries)
+
+    def group_entry(self, group: int, ports: Sequence[int], size: int | None = None) -> Any:
+        """Return the entry of a group of paths; 0 is an empty slot."""
+        word = 0
+        for port in (*ports, *(0,) * (GROUP_MOST - len(ports))):
+            word = word << 9 | port
+        size = len(ports) if size is None else size
+        return self.switch.names.entry("path_group", {"group": group}, "set_members", size=size, ports=word)
 
     def port_entry(self, port: int, mode: int = MODE_OPEN) -> Any:
         """Return the fabric's `port_config` entry for a port."""

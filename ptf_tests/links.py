@@ -275,6 +275,7 @@ class ManagedTest(EthlinkTest):
     def setUp(self) -> None:
         super().setUp()
         self.profiles: dict[int, Profile] = {}
+        self._ticks = 0
         self._replication: dict[str, Any] = {}
         self._replicate(HOLD_PORT)
         self.addCleanup(self._take_down)
@@ -356,11 +357,13 @@ class ManagedTest(EthlinkTest):
             self.carrier(port, up=True)
         if self._replication:
             self.switch.write("DELETE", reversed(self._replication.values()))
+        self.tick(-self._ticks % KEEPALIVE_TICKS)
 
     # ---------------------------------------------------------------------------------------------------------- time
 
     def tick(self, count: int = 1) -> None:
-        """Let time pass in the switch, and wait until it has."""
+        """Let time pass in the switch, and wait until it has. The first keepalive of a test is at its tenth tick."""
+        self._ticks += count
         self._sense(Notice(type=NoticeType.TICK), count)
 
     def keepalive(self) -> None:

@@ -39,7 +39,12 @@ class Local:
     """The frame goes to the controller, as it is."""
 
 
-Outcome = Forwarded | Dropped | Local
+@dataclass(frozen=True)
+class Consumed:
+    """The frame was for the switch alone, and leaves nowhere."""
+
+
+Outcome = Forwarded | Dropped | Local | Consumed
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,8 @@ def outcome(tables: Tables, port: int, frame: bytes) -> Outcome:
     fault = _form_fault(frame, following, vc, src, from_fabric)
     if fault:
         return Dropped(fault)
+    if following == EVENT and 0xF00 <= bits(head, 8 * 6 + 16, 16) < 0xFFF:
+        return Consumed()
     if from_fabric:
         owner = dst if following == EVENT else src
         if owner not in tables.tenants:

@@ -55,6 +55,7 @@ class Retry:
     replay_count_max: int = 16
     flush_action: int = BLOCK
     re_init_on_flush: int = 0
+    degraded_replays: int = 0
 
 
 def stamped(frame: Packet | bytes, session: int, ack: int, seq: int = 0, flags: int = 0) -> bytes:

@@ -193,7 +193,7 @@ def _run_side(
         baseline = _phase(f"neighbours-{word}", comparison, session, "neighbours", BASELINE_S, extra)
         ranks = _run_phase(session, baseline, phases)
         neighbours_alone = _rate(_flows(ranks), paced=True)
-        _await_silence(session)
+        await_silence(session)
     phase = _phase(f"{name}-{word}", comparison, session, comparison.flows, DURATION_S, extra)
     before = Snapshot.take(session)
     with Monitor(session) as monitor:
@@ -225,7 +225,7 @@ def _run_side(
     return side
 
 
-def _await_silence(session: FabricSession) -> None:
+def await_silence(session: FabricSession) -> None:
     """Wait until the switches have noticed that the ranks of a phase are gone, so that this is not counted in the next:
     their links end before those of the next begin."""
     deadline = time.monotonic() + _SILENCE_PATIENCE_S

@@ -7,6 +7,8 @@ accesses took. Beside it the same fabric with GPUs that ignore events and only k
 
 from __future__ import annotations
 
+import contextlib
+import os
 import random
 import threading
 import time
@@ -23,7 +25,7 @@ from controller.credits import LinkState
 from controller.probing import NoAnswers
 from controller.reader import ReadError
 from topologies.cables import Cable, all_cables
-from topologies.comparison import percentile
+from topologies.comparison import await_silence, percentile
 from topologies.errors import LaunchError
 from topologies.nodes import last_lines
 from topologies.ranks import Phase, RankResult
@@ -146,6 +148,8 @@ class Cutter:
         self._thread.join()
 
     def _run(self) -> None:
+        with contextlib.suppress(PermissionError):  # the one who holds the watch must not wait for a processor
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
         while not self._all_ready():
             if self._stop.wait(0.1):
                 return
@@ -252,6 +256,8 @@ def _side(
     options: Sequence[str], result: FailoverResult,
 ) -> Side:  # fmt: skip
     assert session.ranks is not None
+    if session.options.link_mode == "managed":
+        await_silence(session)  # or links of the ranks before would count as up
     hosts = session.ranks.hosts
     places = [
         (gpu.id, port.plane, hosts[gpu.name].pid, port.iface) for gpu in session.fabric.gpus for port in gpu.ports

@@ -24,7 +24,7 @@ _READINGS: Final = 30
 _BETWEEN_S: Final = 0.05
 _NET_DEV: Final = Path("/proc/net/dev")
 _CONTROL: Final = (*UPDATE_COUNTERS, *INIT_COUNTERS, *ACK_COUNTERS)
-_CONTROL_RX: Final = tuple(name for name in _CONTROL if "_rx" in name)
+_CONTROL_RX: Final = (*(name for name in _CONTROL if "_rx" in name), "events_received")
 _CONTROL_TX: Final = (*(name for name in _CONTROL if "_tx" in name), "events_sent")
 _ENDPOINT_QUEUES: Final = ("tx_dropped_backlog", "tx_dropped_held", "tx_dropped_error", "rx_dropped_full")
 

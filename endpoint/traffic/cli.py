@@ -20,6 +20,7 @@ from endpoint.traffic import endure, patterns, streams
 from endpoint.traffic.patterns import Parameters, Pattern, Run
 from endpoint.traffic.progress import Progress
 from endpoint.traffic.report import Report
+from endpoint.training.figures import figures_line, training_figures
 from endpoint.training.phases import profile_pattern
 from endpoint.training.profile import TrainingProfile, TrainingProfileError
 
@@ -121,7 +122,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"endpoint: the results cannot be written to {json_path}: {error.strerror}", file=sys.stderr)
             status = status or EXIT_FAILED
     if json_path is None or not report.ok:
-        print(report, file=sys.stdout if report.ok else sys.stderr)
+        lines = [str(report), *map(figures_line, training_figures([{"phases": report.phases}]))]
+        print("\n".join(lines), file=sys.stdout if report.ok else sys.stderr)
     return status
 
 

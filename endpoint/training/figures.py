@@ -41,3 +41,12 @@ def training_figures(reports: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
             }
         )
     return figures
+
+
+def figures_line(figures: Mapping[str, Any]) -> str:
+    """Return the figures of one phase as people read them."""
+    return (
+        f"{figures['name']}: {figures['operations']:,} x {figures['operation']} of {figures['bytes']:,} bytes among "
+        f"{figures['gpus_per_group']}, p50 {figures['time_us_p50']:,.0f} us, p99 {figures['time_us_p99']:,.0f} us, "
+        f"algorithm {figures['algorithm_mb_s']:,.2f} MB/s, bus {figures['bus_mb_s']:,.2f} MB/s"
+    )

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
-from ptf_tests.base import BURST, GROUP, REMOTE, TENANT, UPLINKS, EthlinkTest
+from ptf_tests.base import BURST, GROUP, NOBODY, REMOTE, TENANT, UPLINKS, EthlinkTest
 from ptf_tests.frames import forwarded, slot, store
 
 FRAMES = 1024
@@ -80,7 +80,7 @@ class RouteGrowsIntoGroup(LiveUpdateTest):
         match = {"tenant": TENANT, "dst": 2}
         forms = itertools.cycle(
             [
-                entry("forward", match, "to_group", group_id=GROUP, size=len(UPLINKS)),
+                entry("forward", match, "to_group", group_id=GROUP, home=NOBODY),
                 entry("forward", match, "to_port", port=2),
             ]
         )
@@ -91,9 +91,8 @@ class MemberMoves(LiveUpdateTest):
     """A slot that moves takes its own frames along and no others."""
 
     def runTest(self) -> None:
-        entry = self.switch.names.entry
-        match = {"group": GROUP, "slot": 1}
-        members = itertools.cycle([entry("group_member", match, "to_port", port=port) for port in (3, UPLINKS[1])])
+        first, second, *others = UPLINKS
+        members = itertools.cycle([self.group_entry(GROUP, (first, port, *others)) for port in (3, second)])
         got = self.under_changes(lambda: self.modify(next(members)), REMOTE[0], (3, *UPLINKS), f=1)
         slots = Counter(slot(store(1, REMOTE[0], f=1, entropy=n % 256), len(UPLINKS)) for n in range(FRAMES))
         self.assertEqual(got[3] + got[UPLINKS[1]], slots[1])

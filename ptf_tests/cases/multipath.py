@@ -4,7 +4,7 @@ from collections import Counter
 
 from scapy.packet import Packet
 
-from ptf_tests.base import GROUP, OTHER_TENANT, REMOTE, TENANT, UPLINKS, EthlinkTest
+from ptf_tests.base import GROUP, GROUP_MOST, NOBODY, OTHER_TENANT, REMOTE, TENANT, UPLINKS, EthlinkTest
 from ptf_tests.frames import slot, store
 
 CHI_SQUARE_99 = {1: 6.63, 2: 9.21, 3: 11.34}
@@ -16,9 +16,7 @@ class MultipathTest(EthlinkTest):
 
     def use_uplinks(self, count: int) -> None:
         """Make the group one of the first `count` uplinks."""
-        entry = self.switch.names.entry
-        for gpu in REMOTE:
-            self.modify(entry("forward", {"tenant": TENANT, "dst": gpu}, "to_group", group_id=GROUP, size=count))
+        self.modify(self.group_entry(GROUP, UPLINKS[:count]))
 
     def paths(self, frames: list[Packet], size: int = len(UPLINKS)) -> list[int]:
         """Send frames from GPU 1; check each on the port that it has to take; return the ports."""
@@ -77,8 +75,7 @@ class PairsSpread(MultipathTest):
         gpus = range(0x100, 0x140)
         entry = self.switch.names.entry
         self.install(
-            entry("forward", {"tenant": TENANT, "dst": gpu}, "to_group", group_id=GROUP, size=len(UPLINKS))
-            for gpu in gpus
+            entry("forward", {"tenant": TENANT, "dst": gpu}, "to_group", group_id=GROUP, home=NOBODY) for gpu in gpus
         )
         self.assert_even(self.paths([store(1, gpu) for gpu in gpus]), len(UPLINKS))
 
@@ -96,7 +93,7 @@ class EmptySlot(MultipathTest):
     """A frame whose slot has no member is dropped and counted; the others are not touched."""
 
     def runTest(self) -> None:
-        self.delete("group_member", {"group": GROUP, "slot": 2})
+        self.modify(self.group_entry(GROUP, (*UPLINKS[:2], 0, UPLINKS[3])))
         for entropy in range(16):
             frame = store(1, REMOTE[0], f=1, entropy=entropy)
             if slot(frame, len(UPLINKS)) == 2:
@@ -105,19 +102,34 @@ class EmptySlot(MultipathTest):
                 self.expect_forwarded(1, frame, UPLINKS[slot(frame, len(UPLINKS))])
 
 
-class EmptyGroup(MultipathTest):
-    """A group of size 0 has no path, and does no harm."""
+class NoGroup(MultipathTest):
+    """A group of size 0, one that is larger than a group can be, and one that does not exist have no path, and do no
+    harm."""
 
     def runTest(self) -> None:
-        self.use_uplinks(0)
-        self.expect_dropped(1, store(1, REMOTE[0], f=1, entropy=9), "bad_egress_port")
+        for size in (0, GROUP_MOST + 1, 255):
+            self.modify(self.group_entry(GROUP, UPLINKS, size))
+            self.expect_dropped(1, store(1, REMOTE[0], f=1, entropy=9), "no_member")
+        self.delete("path_group", {"group": GROUP})
+        self.expect_dropped(1, store(1, REMOTE[0], f=1, entropy=9), "no_member")
+
+
+class LargestGroup(MultipathTest):
+    """A group has up to 16 paths, and each slot is where it belongs."""
+
+    def runTest(self) -> None:
+        ports = (5, 6, 7, 8, 2, 3, 4, 5, 6, 7, 8, 2, 3, 4, 5, 6)
+        self.modify(self.group_entry(GROUP, ports))
+        frames = [store(1, REMOTE[0], f=1, entropy=entropy) for entropy in range(256)]
+        self.expect_all_forwarded(1, [(frame, ports[slot(frame, GROUP_MOST)]) for frame in frames])
+        self.expect_quiet()
 
 
 class MemberChangedLive(MultipathTest):
     """Pointing a slot at another port moves that slot's frames, and only those."""
 
     def runTest(self) -> None:
-        self.modify(self.switch.names.entry("group_member", {"group": GROUP, "slot": 1}, "to_port", port=3))
+        self.modify(self.group_entry(GROUP, (UPLINKS[0], 3, *UPLINKS[2:])))
         for entropy in range(16):
             frame = store(1, REMOTE[0], f=1, entropy=entropy)
             chosen = slot(frame, len(UPLINKS))
@@ -128,8 +140,8 @@ class GroupsAreApart(MultipathTest):
     """Two groups with the same slots lead to their own ports."""
 
     def runTest(self) -> None:
-        self.insert("group_member", {"group": 9, "slot": 0}, "to_port", port=8)
-        self.insert("forward", {"tenant": OTHER_TENANT, "dst": 300}, "to_group", group_id=9, size=1)
+        self.install([self.group_entry(9, [8])])
+        self.insert("forward", {"tenant": OTHER_TENANT, "dst": 300}, "to_group", group_id=9, home=NOBODY)
         self.expect_forwarded(4, store(4, 300, f=1, entropy=77), 8)
         frame = store(1, REMOTE[0], f=1, entropy=77)
         self.expect_forwarded(1, frame, UPLINKS[slot(frame, len(UPLINKS))])

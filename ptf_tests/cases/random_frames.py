@@ -75,6 +75,8 @@ class FrameMaker:
         src = port if port in ENDPOINTS else rng.choice(REMOTE)
         if self._sometimes(8):
             src = rng.choice(IDS)
+        if port not in ENDPOINTS and self._sometimes(8):
+            src = SWITCH_ID + port
         oefh = OEFH(src=src, dst=rng.choice(IDS), vc=rng.randrange(7), ecn=rng.randrange(4), f=rng.randrange(2))
         oefh.hops = rng.choice((0, 1, 2, 8, 15))
         oefh.entropy = rng.randrange(256)
@@ -117,7 +119,8 @@ class FrameMaker:
                 tma.length = rng.randrange(1 << 16)
             return tma
         if following == Next.EVENT:
-            return Event(type=rng.randrange(5), subject=rng.randrange(1 << 16))
+            subject = 0xF00 + rng.randrange(256) if self._sometimes(3) else rng.randrange(1 << 16)
+            return Event(type=rng.randrange(5), subject=subject)
         return Probe(op=rng.randrange(256)) / rng.randbytes(rng.randrange(40))
 
     def _spoil(self, frame: bytes) -> bytes:
@@ -155,7 +158,8 @@ class RandomFrames(EthlinkTest):
         self.expect_quiet()
         self.expect_no_packet_in()
         # A generator that stopped to reach a check would prove nothing about it.
-        reachable = {"Forwarded", "Local", "truncated", "bad_crc", "odd_byte_0", "high_byte_12", "unknown_kind"}
+        reachable = {"Forwarded", "Local", "Consumed", "truncated", "bad_crc", "odd_byte_0", "high_byte_12"}
+        reachable |= {"unknown_kind"}
         reachable |= {"wrong_session", "poisoned", "unexpected_control", "unknown_version", "unknown_next", "overlong"}
         reachable |= {"unknown_opcode", "reserved_vc", "forged_event", "spoofed_source", "unknown_source", "no_route"}
         reachable |= {"reserved_destination", "not_a_probe", "other_tenant", "hop_expired"}

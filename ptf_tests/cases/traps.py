@@ -56,7 +56,7 @@ class EveryReason(EthlinkTest):
         self.install(entry("trap", {"reason": reason}, "to_cpu") for reason in DROP_REASONS.values())
         self.delete("port_config", {"ingress_port": 8})
         self.modify(self.port_entry(7, mode=1))
-        self.delete("group_member", {"group": GROUP, "slot": 2})
+        self.modify(self.group_entry(GROUP, (*UPLINKS[:2], 0, UPLINKS[3])))
         self.insert("forward", {"tenant": 1, "dst": 0x700}, "to_port", port=99)
         frames = self.frames()
         self.assertEqual(frames.keys(), DROP_REASONS.keys() - CREDIT_REASONS)

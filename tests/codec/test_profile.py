@@ -58,6 +58,7 @@ def test_json_comes_back() -> None:
         ({"outstanding_bytes_max": 2122753}, "outstanding_bytes_max = 2122753 is out of range"),
         ({"replay_timer_us": 999}, "replay_timer_us = 999 is out of range: 1000 to 1000000 microseconds"),
         ({"replay_count_max": 0}, "replay_count_max = 0 is out of range: 1 to 255 replays"),
+        ({"degraded_replays": -1}, "degraded_replays = -1 is out of range: 0 to 65535 replays a second, 0: never"),
         ({"flush_action": "drop"}, "flush_action = 'drop' is none of discard, block, best_effort"),
         ({"llr": 1}, "llr = 1 is neither true nor false"),
         ({"llr": True, "lossless_vcs": []}, "lossless_vcs names none"),

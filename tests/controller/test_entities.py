@@ -8,7 +8,7 @@ from controller.entities import drift, from_p4, to_p4
 from controller.entries import entry
 
 ROUTE = entry("forward", {"tenant": 1, "dst": 2}, "to_port", port=2)
-GROUP = entry("forward", {"tenant": 1, "dst": 3}, "to_group", group_id=1, size=4)
+GROUP = entry("forward", {"tenant": 1, "dst": 3}, "to_group", group_id=1, home=4)
 GUARD = entry("source_guard", {"ingress_port": 1, "src": 1}, "allow")
 
 
@@ -31,5 +31,5 @@ def test_every_kind_of_difference_is_one_line() -> None:
         "added: source_guard(ingress_port=1, src=1) -> allow()",
         "changed: forward(dst=2, tenant=1) -> to_port(port=9) "
         "(the controller installed forward(dst=2, tenant=1) -> to_port(port=2))",
-        "missing: forward(dst=3, tenant=1) -> to_group(group_id=1, size=4)",
+        "missing: forward(dst=3, tenant=1) -> to_group(group_id=1, home=4)",
     ]

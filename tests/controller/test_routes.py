@@ -8,7 +8,7 @@ from collections import Counter
 import networkx as nx
 import pytest
 
-from codec.fabric import Fabric
+from codec.fabric import Fabric, FabricError
 from codec.profile import LinkProfile
 from controller.entries import Entry, entry
 from controller.links import clone_sessions, multicast_groups
@@ -31,8 +31,9 @@ def walk(fabric: Fabric, at: str, gpu_id: int, choice: int) -> list[str]:
         found = table[entry("forward", {"tenant": tenant, "dst": gpu_id}, "").key]
         params = dict(found.params)
         if found.action == "to_group":
-            member = entry("group_member", {"group": params["group_id"], "slot": choice % params["size"]}, "")
-            params = dict(table[member.key].params)
+            assert params["home"] == fabric.switch(fabric.gpu(gpu_id).ports[0].switch or "").id
+            group = dict(table[entry("path_group", {"group": params["group_id"]}, "").key].params)
+            params = {"port": group["ports"] >> 9 * (15 - choice % group["size"]) & 0x1FF}
         port = next(p for p in fabric.switch(path[-1]).ports if p.port == params["port"])
         path.append(port.peer)
         if port.role == "endpoint":
@@ -73,7 +74,16 @@ def test_groups_are_shared_by_destinations_with_the_same_ports() -> None:
     entries = entries_for(fabric, fabric.switch("leaf1"))
     groups = {dict(e.params)["group_id"] for e in entries if e.action == "to_group"}
     assert groups == {1}
-    assert sum(e.table == "group_member" for e in entries) == 2
+    (group,) = (dict(e.params) for e in entries if e.table == "path_group")
+    assert group == {"size": 2, "ports": 3 << 135 | 4 << 126}  # behind two GPUs
+
+
+def test_more_paths_than_a_group_holds_are_refused() -> None:
+    fabric = fabric_of("leafspine,gpus=2,leaves=2,spines=17")
+    with pytest.raises(FabricError) as caught:
+        entries_for(fabric, fabric.switch("leaf1"))
+    assert "switch leaf1: 17 equal paths lead to GPU g2; at most 16 are possible" in str(caught.value)
+    assert entries_for(fabric, fabric.switch("spine17"))
 
 
 def test_tenants_follow_the_gpu() -> None:
@@ -168,13 +178,14 @@ def test_managed_ports_get_their_profile() -> None:
 def test_ports_that_retry_get_their_settings() -> None:
     profile = LinkProfile(
         llr=True, outstanding_frames_max=16, outstanding_bytes_max=5000, replay_timer_us=4000, replay_count_max=3,
-        flush_action="best_effort", re_init_on_flush=False,
+        flush_action="best_effort", re_init_on_flush=False, degraded_replays=50,
     )  # fmt: skip
     fabric = describe(parse_topo("planes,2,1"), "planes", mode="managed", profile=profile)
     entries = entries_for(fabric, fabric.switches[0])
     assert [e for e in entries if e.table == "llr_profile"][1] == entry(
         "llr_profile", {"port": 2}, "set_retry", outstanding_frames_max=16, outstanding_bytes_max=5000,
         replay_timer=4000, replay_count_max=3, flush_action=2, re_init_on_flush=0,
+        degraded_replays=50,
     )  # fmt: skip
     said = [dict(e.params) for e in entries if e.table == "link_announcement"]
     assert [(one["capabilities"], one["outstanding_frames_max"]) for one in said] == [(3, 16), (3, 16)]

@@ -52,15 +52,20 @@ static void insert(p4_switch *sw, const char *table, uint32_t action, int keys, 
 
 static void fill(p4_switch *sw)
 {
+    uint64_t members[3] = {0};
     for (uint64_t port = 1; port <= PORTS; port++) {
         INSERT("port_config", 0, 1, LIST(port), 3, LIST(port == PORTS, port <= ENDPOINTS ? 1 : 2, TENANT));
         INSERT("egress_config", 0, 1, LIST(port), 1, LIST(port == PORTS));
         INSERT("source_guard", 0, 2, LIST(port, port), 0, LIST(0));
         INSERT("fabric_tenant", 0, 1, LIST(REMOTE + port), 1, LIST(TENANT));
         INSERT("forward", 0, 2, LIST(TENANT, port), 1, LIST(port));
-        INSERT("forward", 1, 2, LIST(TENANT, REMOTE + port), 2, LIST(1, PORTS + 1));
-        INSERT("group_member", 0, 2, LIST(1, port), 1, LIST(port));
+        INSERT("forward", 1, 2, LIST(TENANT, REMOTE + port), 2, LIST(1, STATION + 1));
+        for (uint64_t bit = 0; bit < 9; bit++) { /* slot 0 in the most significant bits of 144 */
+            uint64_t at = (16 - port) * 9 + bit;
+            members[at / 64] |= (port >> bit & 1) << (at % 64);
+        }
     }
+    INSERT("path_group", 0, 1, LIST(1), 4, LIST(PORTS + 1, members[0], members[1], members[2])); /* the last slot is empty */
     INSERT("station", 0, 1, LIST(STATION), 0, LIST(0));
     INSERT("destination_tenant", 0, 1, LIST(7), 1, LIST(TENANT + 1));
     for (uint64_t reason = 1; reason < 128; reason += 2) INSERT("trap", 0, 1, LIST(reason), 0, LIST(0));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,21 @@ def test_every_byte_is_compared(fabric: Path, profile: Path) -> None:  # noqa: F
         assert 0 < phase["time_us_p50"] <= phase["time_us_p99"]
     # 2 (n - 1) / n is 1 for two GPUs.
     assert figures["gradients"]["bus_mb_s"] == figures["gradients"]["algorithm_mb_s"] > 0
+
+
+def test_figures_are_printed_where_no_file_is_asked_for(fabric: Path, profile: Path) -> None:  # noqa: F811
+    ranks = [start(fabric, gpu, "-m", "endpoint", "profile", str(profile)) for gpu in ("g1", "g2")]
+    for rank in ranks:
+        printed, _ = rank.communicate(timeout=60)
+        assert rank.returncode == 0
+        lines = printed.splitlines()
+        assert "15 transactions" in lines[0]
+        assert [line.partition(":")[0] for line in lines[1:]] == ["layers", "gradients", "stages", "experts"]
+        assert re.match(
+            r"layers: 6 x all-reduce of 4,096 bytes among 2, p50 [\d,]+ us, p99 [\d,]+ us, "
+            r"algorithm [\d,.]+ MB/s, bus [\d,.]+ MB/s$",
+            lines[1],
+        )
 
 
 def test_a_wrong_bit_is_found(fabric: Path, profile: Path) -> None:  # noqa: F811
