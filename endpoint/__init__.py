@@ -23,6 +23,7 @@ from endpoint.errors import (
     TmaTimeout,
     Unreachable,
 )
+from endpoint.event_log import EventRecord
 from endpoint.gpu import Gpu, Semantics
 from endpoint.impairments import Impairment
 from endpoint.memory import Region
@@ -45,6 +46,7 @@ __all__ = [
     "ConfigurationError",
     "EndpointError",
     "EndpointOptions",
+    "EventRecord",
     "FenceTimeout",
     "Gpu",
     "Group",

@@ -283,10 +283,7 @@ class ManagedLink:
                 self._restart()
             return
         self._wrong_updates = 0
-        if not self._may_send:
-            self._may_send = True
-            # The peer is UP, or it had not sent this; so now, before any DATA, it learns what it may send in answer.
-            self._send_freed()
+        self._may_send = True
         if any(self._held):
             self._release()
 
@@ -412,7 +409,7 @@ class ManagedLink:
                 self._send_freed()
                 if any(self._lossless >> vc & 1 and sender.used for vc, sender in enumerate(self.senders)):
                     self._send_consumed()
-            else:
+            elif self._carrier:
                 self._send_init(Kind.LLR_INIT)
         if self._retry is None:
             return self._next_keepalive

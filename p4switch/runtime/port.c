@@ -248,7 +248,7 @@ uint32_t port_receive(p4_switch *sw, struct port *p, uint32_t most)
         uint8_t *data = (uint8_t *)h + h->tp_mac;
         uint32_t len = h->tp_len;
         if (h->tp_snaplen < len) {
-            drop(sw, p->number, SW_DROP_TOO_LONG);
+            drop(sw, p->number, SW_DROP_TOO_LONG, 1);
             continue;
         }
         if (h->tp_status & TP_STATUS_VLAN_VALID) restore_vlan(h, &data, &len);
@@ -283,7 +283,7 @@ static void flush(p4_switch *sw, struct port *p)
         } else if (p->fd >= 0 && (errno == EAGAIN || errno == ENOBUFS || errno == EINTR) && retries++ < SEND_RETRIES) {
             sched_yield();
         } else {  /* this frame cannot be sent: too long, too short, interface down */
-            stats->drops[SW_DROP_TX_ERROR]++;
+            drop(sw, p->number, SW_DROP_TX_ERROR, 1);
             done++;
         }
     }
@@ -391,7 +391,7 @@ int sw_ports(p4_switch *sw, struct sw_port_status *out, uint32_t capacity)
         struct tpacket_stats lost = {0};
         socklen_t length = sizeof lost;
         if (p && p->fd >= 0 && !getsockopt(p->fd, SOL_PACKET, PACKET_STATISTICS, &lost, &length))
-            stats->drops[SW_DROP_RING_FULL] += lost.tp_drops;  /* reading resets it */
+            drop(sw, p->number, SW_DROP_RING_FULL, lost.tp_drops);  /* reading resets it */
         const struct queue *q = &sw->queues[port * sw->options.priorities];
         struct sw_port_status *s = &out[n++];
         *s = (struct sw_port_status){.port = port, .up = p && p->up, .depth = q->depth, .rate_pps = q->rate_pps,

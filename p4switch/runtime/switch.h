@@ -167,6 +167,8 @@ static inline bool traced(const p4_switch *sw) { return __builtin_expect(sw->opt
 void trace_number(p4_switch *, struct packet *);               /* a packet that was not there before */
 __attribute__((format(printf, 3, 4))) void trace_event(p4_switch *, const struct packet *, const char *format, ...);
 void trace_parsed(p4_switch *, struct packet *);
+const char *trace_reason(enum sw_drop);
+void trace_lost(p4_switch *, uint32_t port, enum sw_drop, uint32_t frames);
 void trace_frame(p4_switch *, const struct packet *, uint32_t port, const uint8_t *frame, uint32_t len);
 
 /* reclaim.c */
@@ -191,7 +193,12 @@ uint32_t traffic_serve(p4_switch *, bool ignore_rates);        /* egress queues;
 uint64_t traffic_next_due(p4_switch *);                        /* when the next paced packet may leave; UINT64_MAX: nothing waits */
 void traffic_finish(p4_switch *);                              /* let what waits leave, before another program comes; drop the rest */
 void traffic_flush(p4_switch *);                               /* drop everything that waits */
-static inline void drop(p4_switch *sw, uint32_t port, enum sw_drop reason) { sw->stats[port & (N_PORTS - 1)].drops[reason]++; }
+/* Count what was lost before it was a packet, or without one. */
+static inline void drop(p4_switch *sw, uint32_t port, enum sw_drop reason, uint32_t frames)
+{
+    sw->stats[port & (N_PORTS - 1)].drops[reason] += frames;
+    if (traced(sw) && frames) trace_lost(sw, port, reason, frames);
+}
 
 /* port.c; the gate is held, or this is the data-plane thread */
 uint32_t port_receive(p4_switch *, struct port *, uint32_t most);  /* returns the frames taken */

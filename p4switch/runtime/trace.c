@@ -65,6 +65,24 @@ void trace_number(p4_switch *sw, struct packet *k)
     k->block = NULL;
 }
 
+const char *trace_reason(enum sw_drop reason)
+{
+    static const char *const why[SW_DROP_REASONS] = {
+        [SW_DROP_NO_PROGRAM] = "no program is loaded", [SW_DROP_TOO_LONG] = "it is too long, or empty",
+        [SW_DROP_NO_PACKET] = "too many packets are inside", [SW_DROP_RING_FULL] = "the receive ring was full",
+        [SW_DROP_INGRESS] = "by ingress", [SW_DROP_EGRESS] = "by egress", [SW_DROP_QUEUE_FULL] = "the egress queue is full",
+        [SW_DROP_PRIORITY] = "there is no queue of its priority", [SW_DROP_UNBOUND] = "the port has no interface",
+        [SW_DROP_TX_ERROR] = "the interface does not take it",
+        [SW_DROP_RECIRCULATE_FULL] = "the recirculation queue is full", [SW_DROP_CPU_FULL] = "the controller's queue is full",
+        [SW_DROP_GIVEN_UP] = "it went round inside, and was given up"};
+    return why[reason];
+}
+
+void trace_lost(p4_switch *sw, uint32_t port, enum sw_drop reason, uint32_t frames)
+{
+    put_line(sw, "", "port %u: %u frame%s dropped: %s", port, frames, frames == 1 ? "" : "s", trace_reason(reason));
+}
+
 /* Tell whether anyone listens, and name the block first. */
 static bool begin(struct p4_packet *p)
 {

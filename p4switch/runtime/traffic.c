@@ -24,14 +24,8 @@ static uint64_t microseconds(const p4_switch *sw) { return (sw->now_ns - sw->sta
 
 static void discard(p4_switch *sw, struct packet *k, uint32_t port, enum sw_drop reason)
 {
-    static const char *const why[SW_DROP_REASONS] = {
-        [SW_DROP_TOO_LONG] = "it would be too long, or empty", [SW_DROP_INGRESS] = "by ingress",
-        [SW_DROP_EGRESS] = "by egress",
-        [SW_DROP_QUEUE_FULL] = "the egress queue is full", [SW_DROP_PRIORITY] = "there is no queue of its priority",
-        [SW_DROP_UNBOUND] = "the port has no interface", [SW_DROP_RECIRCULATE_FULL] = "the recirculation queue is full",
-        [SW_DROP_CPU_FULL] = "the packet-in queue is full", [SW_DROP_GIVEN_UP] = "it went round inside, and was given up"};
-    drop(sw, port, reason);
-    if (traced(sw)) trace_event(sw, k, "dropped at port %u: %s", port, why[reason] ? why[reason] : "?");
+    sw->stats[port & (N_PORTS - 1)].drops[reason]++;
+    if (traced(sw)) trace_event(sw, k, "dropped at port %u: %s", port, trace_reason(reason));
     pool_put(&sw->pool, k);
 }
 
@@ -41,7 +35,7 @@ static struct packet *packet_new(p4_switch *sw, uint32_t port)
 {
     struct packet *k = pool_get(&sw->pool);
     if (!k) {
-        drop(sw, port, SW_DROP_NO_PACKET);
+        drop(sw, port, SW_DROP_NO_PACKET, 1);
         return NULL;
     }
     k->p.sw = sw;
@@ -83,7 +77,7 @@ static struct packet *duplicate(p4_switch *sw, const struct packet *from, uint32
 {
     struct packet *k = pool_get(&sw->pool);
     if (!k) {
-        drop(sw, port, SW_DROP_NO_PACKET);
+        drop(sw, port, SW_DROP_NO_PACKET, 1);
         return NULL;
     }
     k->p.sw = sw;
@@ -376,7 +370,7 @@ void traffic_receive(p4_switch *sw, uint32_t port, uint8_t *data, uint32_t len, 
     stats->rx_packets++;
     stats->rx_bytes += len;
     if (!sw->program || len > MAX_FRAME) {
-        stats->drops[sw->program ? SW_DROP_TOO_LONG : SW_DROP_NO_PROGRAM]++;
+        drop(sw, port, sw->program ? SW_DROP_TOO_LONG : SW_DROP_NO_PROGRAM, 1);
         return;
     }
     struct packet *k = packet_new(sw, port);
@@ -412,7 +406,7 @@ static void ingress(p4_switch *sw, struct packet *k)
         if (traced(sw)) trace_event(sw, k, "sends digest %s", program->digests[k->digest].name);
         uint32_t bytes = program->digests[k->digest].words * (uint32_t)sizeof(uint64_t);
         if (!ring_put(&sw->digests, (uint32_t)k->digest, (const uint8_t *)k->digest_words, bytes, NULL, 0))
-            drop(sw, p->std.ingress_port, SW_DROP_CPU_FULL);
+            drop(sw, p->std.ingress_port, SW_DROP_CPU_FULL, 1);
         k->digest = -1;
     }
     if (p->ask.flags & P4_ASK_RESUBMIT) {

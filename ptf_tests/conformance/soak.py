@@ -51,8 +51,10 @@ _READ_EVERY_S: Final = 0.002
 _INTERNAL: Final = ("tickets_skipped", "holds_written_off", "buffers_written_off")
 """Counters of what the switch itself must never lose."""
 _UNITS: Final = {"tester's buffered": "frames", "held_frames": "frames", "links not ready": "links"}
-_NAMED: Final = ("wrong_session", "link_not_up")
-"""Drop reasons of what was on its way when a session ended; with `stale_session`, which is a counter of the egress."""
+_NAMED: Final = ("wrong_session", "link_not_up", "dead_port")
+"""Drop reasons of what was on its way, or held, when a session ended or a link died."""
+_NAMED_OTHERWISE: Final = ("stale_session", "frames_turned_around")
+"""What else became of such frames: counters of the egress, and of events."""
 
 
 @dataclass(frozen=True)
@@ -226,7 +228,7 @@ class Soak:
         ports = self._session.counters()[SWITCH]
         self._read_life(ports)
         named = sum(port.drops.get(name, 0) for port in ports.values() for name in _NAMED)
-        named += sum(port.link.get("stale_session", 0) for port in ports.values())
+        named += sum(port.link.get(name, 0) for port in ports.values() for name in _NAMED_OTHERWISE)
         self._unnamed = max(0, self._stations.inside - self._gone - named)
 
     def _read_life(self, ports: Mapping[int, PortCounters]) -> None:

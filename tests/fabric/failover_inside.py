@@ -153,9 +153,10 @@ def switch_lost(run_dir: Path, target: str) -> None:
         time.sleep(1.0)
         session.restart_switch("s2")
         time.sleep(1.0)
-        frames = sum(port.rx_frames for port in session.counters()["s2"].values())
-        time.sleep(1.0)
-        assert sum(port.rx_frames for port in session.counters()["s2"].values()) > frames + 1500, "used again"
+        before = sum(port.rx_bytes for port in session.counters()["s2"].values())
+        time.sleep(1.5)
+        carried = sum(port.rx_bytes for port in session.counters()["s2"].values()) - before
+        assert carried > 100_000, "used again: control frames alone are a fifth of that"
         reports = _results(programs)
         for report in reports.values():
             assert report["gone"] == []

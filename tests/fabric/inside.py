@@ -20,6 +20,7 @@ from controller.reader import SwitchReader
 from controller.repl import SHELL_PYTHON, election_id
 from controller.routes import entries_for
 from controller.status import ControllerStatus, State
+from tests.fabric.events_inside import spine_cable_cut
 from tests.fabric.failover_inside import cables_cut, gpu_lost, switch_lost
 from tests.fabric.impaired_inside import impaired
 from tests.fabric.managed_inside import endpoint_killed, switch_killed
@@ -198,7 +199,8 @@ def tenants(run_dir: Path, target: str) -> None:
 CHECKS: dict[str, Callable[[Path, str], None]] = {
     "restart": restart, "edit": edit, "tenants": tenants, "endpoint_killed": endpoint_killed,
     "switch_killed": switch_killed, "cables_cut": cables_cut, "switch_lost": switch_lost, "gpu_lost": gpu_lost,
-    "bad_links": bad_links, "impaired": lambda run_dir, target: impaired(run_dir, target, shell),
+    "spine_cable_cut": spine_cable_cut, "bad_links": bad_links,
+    "impaired": lambda run_dir, target: impaired(run_dir, target, shell),
 }  # fmt: skip
 
 

@@ -140,6 +140,19 @@ def test_the_normal_build_has_nothing_of_it(cache_dir: Path) -> None:
     assert "P4_TRACE(p4_trace_lookup(" in compile_container(PROGRAM).c_source
 
 
+def test_what_is_lost_before_it_is_a_packet_is_told_too(cache_dir: Path, tmp_path: Path) -> None:
+    program = build(PROGRAM, cache_dir=cache_dir, traced=True)
+    with (tmp_path / "told").open("w+") as told:
+        dataplane = DataPlane(SwitchOptions(trace=True, trace_fd=told.fileno(), packets=128), program.runtime)
+        dataplane.load(program.library)
+        dataplane.set_queue(6, rate_pps=1)  # so that copies wait, all at once
+        dataplane.set_multicast_group(1, [(6, instance) for instance in range(200)])
+        assert len(dataplane.inject(1, bytes.fromhex("03010000"))) == 128
+        told.seek(0)
+        assert told.read().count("port 6: 1 frame dropped: too many packets are inside\n") == 72
+        assert sum(status.drops["no_packet"] for status in dataplane.ports()) == 72
+
+
 def test_a_traced_build_is_silent_where_nobody_listens(cache_dir: Path, capfd: pytest.CaptureFixture[str]) -> None:
     program = build(PROGRAM, cache_dir=cache_dir, traced=True)
     dataplane = DataPlane(SwitchOptions())

@@ -1,0 +1,76 @@
+"""A check of switch events inside a fabric's namespaces: two tiers that lose a cable between switches under load.
+
+It is part of `tests.fabric.inside`, which runs it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from controller.reader import PortCounters
+from tests.fabric.managed_inside import SERVER, WRITER, Program
+from topologies.losses import control_frames
+from topologies.options import Options
+from topologies.progress import Progress
+from topologies.session import FabricSession
+
+SPINE, LOST_LEAF, FAR_LEAF = "spine1", "leaf1", "leaf2"
+"""The cable between the first two is cut; the third hears of it from the spine alone."""
+
+
+def spine_cable_cut(run_dir: Path, target: str) -> None:
+    """Cut a spine's cable to a leaf: the other leaf takes the other spine, and both again when the cable is back."""
+    options = Options(topo="leafspine,4,2,2", target=target, links="managed", run_dir=run_dir, timeout_s=40)
+    with FabricSession(options, Progress(Console(stderr=True))) as session:
+        homes = {gpu.ports[0].switch: gpu.name for gpu in reversed(session.fabric.gpus)}
+        assert homes[LOST_LEAF] == "g1", "what the writer stores to"
+        server, writer = Program(session, "g1", SERVER), Program(session, homes[FAR_LEAF], WRITER)
+        (uplink,) = (port.port for port in session.fabric.switch(FAR_LEAF).port_to(SPINE))
+        (cut,) = session.fabric.switch(LOST_LEAF).port_to(SPINE)
+        (lost,) = (port.port for port in session.fabric.switch(SPINE).port_to(LOST_LEAF))
+
+        time.sleep(1)
+        before = session.counters()
+        subprocess.run(["ip", "link", "set", cut.iface, "down"], check=True)
+        _wait(session, SPINE, lost, "links_lost", before)
+        _wait(session, FAR_LEAF, uplink, "events_received", before)
+        told = session.counters()
+        time.sleep(1.5)
+        writer.tell()
+        report = json.loads(writer.line())
+        assert report["since_last_failure"] > 500, ("over the other spine", report)
+        during = session.counters()
+        assert _data(during, uplink) - _data(told, uplink) < 64, "nothing more goes to the spine that has lost the leaf"
+
+        subprocess.run(["ip", "link", "set", cut.iface, "up"], check=True)
+        _wait(session, SPINE, lost, "links_restored", before)
+        writer.tell()  # begin again
+        time.sleep(1)
+        writer.tell()
+        again: dict[str, Any] = json.loads(writer.line())
+        assert again["since_last_failure"] > 500, ("over both spines", again)
+        for program in (server, writer):
+            program.tell()
+            assert program.line() == "0", "credits that a GPU has in use as a sender"
+            program.end()
+
+
+def _wait(session: FabricSession, switch: str, port: int, counter: str, before: Mapping[str, Any]) -> None:
+    """Wait until a counter of a port has moved."""
+    deadline = time.monotonic() + 10
+    while session.counters()[switch][port].link[counter] == before[switch][port].link[counter]:
+        assert time.monotonic() < deadline, f"{counter} of port {port} of {switch} has not moved"
+        time.sleep(0.02)
+
+
+def _data(counters: Mapping[str, Mapping[int, PortCounters]], port: int) -> int:
+    """Return the frames that the far leaf has sent on a port, without those that it made itself."""
+    cell = counters[FAR_LEAF][port]
+    return cell.tx_frames - control_frames(cell)
