@@ -64,6 +64,7 @@ help:
 	@echo "                    SCENARIO=training   what parallel training exchanges (collectives), every byte checked:"
 	@echo "                    PROFILE=dp2-tp4 | moe | pp4-dp2 | my.yaml    data, tensor, pipeline, expert parallelism"
 	@echo "                    SCENARIO=failover    cables cut and restored under load: how fast everybody moves, what is lost"
+	@echo "                    SCENARIO=bad-link    links that lose frames, with link-layer retry and without, side by side"
 	@echo "                    SCRIPT=my.py        run a program of yours on every GPU instead"
 	@echo "                    P4_TARGET=bmv2      the same program on BMv2, where p4c and simple_switch_grpc are installed"
 	@echo "                    LINKS=managed       links that are brought up and have credits: nothing is dropped"

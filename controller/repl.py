@@ -10,11 +10,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Final
 
 from codec.fabric import Fabric, FabricError, SwitchNode
+from controller.editor import next_election_id
 from controller.runstate import RunState
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
@@ -35,9 +35,8 @@ The controller keeps running and leaves your edits alone: `.venv/bin/python -m c
 
 
 def election_id() -> str:
-    """Return an election id above all earlier ones, as the shell writes it: high 64 bits, low 64 bits."""
-    now = time.time_ns()
-    return f"{now // 1_000_000_000},{now % 1_000_000_000}"
+    """Return the next election id as the shell writes it: high 64 bits, low 64 bits."""
+    return "{},{}".format(*next_election_id())
 
 
 def shell_command(node: SwitchNode) -> list[str]:

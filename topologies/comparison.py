@@ -191,13 +191,13 @@ def _run_side(
     neighbours_alone = 0.0
     if comparison.neighbours_per_s:
         baseline = _phase(f"neighbours-{word}", comparison, session, "neighbours", BASELINE_S, extra)
-        ranks = _run_phase(session, baseline, phases)
-        neighbours_alone = _rate(_flows(ranks), paced=True)
+        ranks = run_phase(session, baseline, phases)
+        neighbours_alone = rate_of(flows_of(ranks), paced=True)
         await_silence(session)
     phase = _phase(f"{name}-{word}", comparison, session, comparison.flows, DURATION_S, extra)
     before = Snapshot.take(session)
     with Monitor(session) as monitor:
-        ranks = _run_phase(session, phase, phases)
+        ranks = run_phase(session, phase, phases)
         time.sleep(0.3)  # what is under way arrives, and the monitor sees it
     after = Snapshot.take(session)
     side = Side(samples=monitor.samples)
@@ -205,12 +205,12 @@ def _run_side(
     side.frames_lost = side.losses.total
     side.frames_retransmitted = sum(int(rank.report.get("frames_retransmitted", 0)) for rank in ranks)
     side.link_resets = link_resets(before, after)
-    flows = _flows(ranks)
-    side.requests_per_s = _rate(flows, paced=False)
+    flows = flows_of(ranks)
+    side.requests_per_s = rate_of(flows, paced=False)
     side.control_share = _control_share(session, monitor.samples, flows)
     side.capacity_per_s = _capacity(session, comparison) * (1 - side.control_share)
     side.goodput_ratio = side.requests_per_s / side.capacity_per_s
-    side.jain = jain([_rate([flow for flow in flows if flow["src"] == src], paced=False) for src in _sources(flows)])
+    side.jain = jain([rate_of([flow for flow in flows if flow["src"] == src], paced=False) for src in _sources(flows)])
     counts: Counter[int] = Counter()
     for flow in flows:
         if not flow["paced"]:
@@ -221,7 +221,7 @@ def _run_side(
     else:
         side.buffer_peak_ratio = peak_share(monitor.samples, session.setting.profile.limits())
     if comparison.neighbours_per_s:
-        side.neighbours_ratio = _rate(flows, paced=True) / neighbours_alone if neighbours_alone else 0.0
+        side.neighbours_ratio = rate_of(flows, paced=True) / neighbours_alone if neighbours_alone else 0.0
     return side
 
 
@@ -249,18 +249,18 @@ def _phase(
     return Phase(title, (*words, *extra))
 
 
-def _run_phase(session: FabricSession, phase: Phase, phases: list[PhaseResult]) -> list[RankResult]:
+def run_phase(session: FabricSession, phase: Phase, phases: list[PhaseResult]) -> list[RankResult]:
     started = time.monotonic()
     ranks = session.run(phase)
     phases.append(PhaseResult(phase, time.monotonic() - started, ranks))
     return ranks
 
 
-def _flows(ranks: Iterable[RankResult]) -> list[dict[str, Any]]:
+def flows_of(ranks: Iterable[RankResult]) -> list[dict[str, Any]]:
     """Return all flows that the ranks report, each with its source and its latencies."""
     return [
         {
-            **flow, "src": rank.gpu,
+            **flow, "src": rank.gpu, "dst": dst,
             "latencies": {int(us): n for us, n in rank.report["latency_counts"].get(dst, {}).items()},
         }
         for rank in ranks
@@ -272,7 +272,7 @@ def _sources(flows: Sequence[Mapping[str, Any]]) -> list[str]:
     return sorted({flow["src"] for flow in flows if not flow["paced"]})
 
 
-def _rate(flows: Iterable[Mapping[str, Any]], *, paced: bool) -> float:
+def rate_of(flows: Iterable[Mapping[str, Any]], *, paced: bool) -> float:
     """Return the accesses per second of all flows of a kind together."""
     return float(sum(flow["completed"] / flow["seconds"] for flow in flows if flow["paced"] == paced))
 

@@ -24,13 +24,13 @@ from rich.markup import escape
 from codec.fabric import FabricError
 from codec.files import write_whole
 from controller.runstate import STATE_FILE, RunState
-from topologies import comparison, failover
+from topologies import bad_link, comparison, failover
 from topologies.describe import describe
 from topologies.errors import LaunchError
 from topologies.namespace import run_isolated
 from topologies.nodes import last_lines
 from topologies.options import DEFAULT_SCENARIO, Options, check, parse
-from topologies.plot import PLOT_FILE, plot_credits
+from topologies.plot import BAD_LINK_PLOT_FILE, PLOT_FILE, plot_bad_link, plot_credits
 from topologies.progress import Progress
 from topologies.prompt import FabricPrompt
 from topologies.ranks import Phase, script_phase, traffic_phase, training_phase
@@ -123,6 +123,10 @@ def _setting(options: Options) -> LinkSetting:
         failover.check(fabric)
         failover.given(options.traffic)  # a bad number is refused before anything is started
         return failover.SETTING
+    if options.loses_frames:
+        bad_link.check(describe(parse_topo(options.topo), options.topo))
+        bad_link.given(options.traffic)
+        return bad_link.setting(retry=False)
     if not options.compares:
         return LinkSetting()
     fabric = describe(parse_topo(options.topo), options.topo)
@@ -131,10 +135,13 @@ def _setting(options: Options) -> LinkSetting:
 
 
 def _run_scenario(session: FabricSession, options: Options, console: Console) -> Summary:
-    compared = failed_over = None
+    compared = failed_over = retried = None
     if options.cuts_cables:
         failed_over = failover.run(session, *failover.given(options.traffic))
         results = failed_over.phases
+    elif options.loses_frames:
+        retried = bad_link.run(session, *bad_link.given(options.traffic))
+        results = retried.phases
     elif options.compares:
         compared = comparison.run(session, options.scenario, options.traffic)
         results = compared.phases
@@ -154,12 +161,16 @@ def _run_scenario(session: FabricSession, options: Options, console: Console) ->
     if failed_over is not None:
         summary.fail_over(failed_over)
         write_whole(options.run_dir / failover.CUTS_FILE, json.dumps(failed_over.cuts, indent=1) + "\n")
+    if retried is not None:
+        summary.retry(retried)
+        plot_bad_link(options.run_dir / BAD_LINK_PLOT_FILE, retried)
     summary.save(options.run_dir / "summary.json")
     print_summary(console, summary, session.fabric)
     for result in results:
         _print_failures(console, result)
-    if compared is not None:
-        console.print(f"[dim]plot: {options.run_dir / PLOT_FILE}[/dim]", soft_wrap=True)
+    if compared is not None or retried is not None:
+        plot = PLOT_FILE if compared is not None else BAD_LINK_PLOT_FILE
+        console.print(f"[dim]plot: {options.run_dir / plot}[/dim]", soft_wrap=True)
     console.print(f"[dim]summary.json and logs: {options.run_dir}[/dim]", soft_wrap=True)
     return summary
 

@@ -115,7 +115,7 @@ def losses(fabric: Fabric, before: Snapshot, after: Snapshot, ranks: Sequence[Ra
         switch_rings=rings,
         endpoint_buffers=sum(_dropped(report) for report in reports),
         no_room=named["no_room"],
-        over_limit=named["over_limit"] + sum(_port_sum(report, ("drop_over_limit",)) for report in reports),
+        over_limit=named["over_limit"] + sum(port_sum(report, ("drop_over_limit",)) for report in reports),
         given_up=sum(int(report.get("frames_lost", 0)) for report in reports),
     )
 
@@ -125,15 +125,31 @@ def frames_inside(ports: Iterable[PortCounters]) -> int:
     return sum(_data_in(port) - _data_out(port) for port in ports)
 
 
-def link_resets(before: Snapshot, after: Snapshot) -> int:
-    """Return how often a switch saw a peer fall silent between two snapshots, or its updates go wrong."""
-    names = ("silences", "wrong_cf_updates")
+def frames_carried(fabric: Fabric, before: Snapshot, after: Snapshot) -> int:
+    """Return the DATA frames that the links have carried between two snapshots, each once per link, those that a link
+    lost included, and what it sent again not."""
+    carried = 0
+    for node in fabric.switches:
+        for port in node.ports:
+            old, new = before.counters[node.name][port.port], after.counters[node.name][port.port]
+            carried += _data_in(new) - _data_in(old)
+            if port.role == "endpoint":  # the other end of a cable between switches is counted as it comes in
+                carried += _data_out(new) - _data_out(old)
+    return carried
+
+
+def counted(before: Snapshot, after: Snapshot, name: str) -> int:
+    """Return by how much a counter of links has grown over all switches' ports."""
     return sum(
         port.link.get(name, 0) - before.counters[switch][number].link.get(name, 0)
         for switch, ports in after.counters.items()
         for number, port in ports.items()
-        for name in names
     )
+
+
+def link_resets(before: Snapshot, after: Snapshot) -> int:
+    """Return how often a switch saw a peer fall silent between two snapshots, or its updates go wrong."""
+    return sum(counted(before, after, name) for name in ("silences", "wrong_cf_updates"))
 
 
 def control_frames(port: PortCounters) -> int:
@@ -159,8 +175,9 @@ def _data_out(port: PortCounters) -> int:
 
 
 def _dropped(report: Mapping[str, Any]) -> int:
-    return _port_sum(report, _ENDPOINT_QUEUES)
+    return port_sum(report, _ENDPOINT_QUEUES)
 
 
-def _port_sum(report: Mapping[str, Any], names: Sequence[str]) -> int:
+def port_sum(report: Mapping[str, Any], names: Sequence[str]) -> int:
+    """Return the sum of counters of all ports that a rank reports."""
     return sum(int(port.get(name, 0)) for port in report.get("ports", {}).values() for name in names)

@@ -6,6 +6,7 @@ import argparse
 import os
 import shutil
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -21,7 +22,9 @@ COMPARISONS: Final = ("incast", "all-to-all", "hotspot", "slow-drain")
 """Scenarios that run with credits and without, side by side; two of them are patterns too."""
 FAILOVER: Final = "failover"
 """Cables are cut and restored under load; beside it the same without notification."""
-SCENARIOS: Final = (*PATTERNS, *(name for name in COMPARISONS if name not in PATTERNS), FAILOVER, TRAINING)
+BAD_LINK: Final = "bad-link"
+"""Links lose frames, with link-layer retry and without, side by side."""
+SCENARIOS: Final = (*PATTERNS, *(name for name in COMPARISONS if name not in PATTERNS), FAILOVER, BAD_LINK, TRAINING)
 DEFAULT_SCENARIO: Final = "default"
 TRAFFIC: Final = ("count", "size", "semantics", "window", "seed", "duration")
 """Options of the traffic command that a run passes on."""
@@ -72,9 +75,14 @@ class Options:
         return self.script is None and self.scenario == FAILOVER
 
     @property
+    def loses_frames(self) -> bool:
+        """Whether the scenario is the one in which links lose frames."""
+        return self.script is None and self.scenario == BAD_LINK
+
+    @property
     def link_mode(self) -> str:
         """What the links are: open or managed."""
-        return self.links or ("managed" if self.compares or self.cuts_cables else "open")
+        return self.links or ("managed" if self.compares or self.cuts_cables or self.loses_frames else "open")
 
     @property
     def title(self) -> str:
@@ -110,7 +118,9 @@ def parse(argv: list[str] | None = None) -> Options:
     parser.add_argument("--no-prompt", action="store_true", help="end after the scenario, also on a terminal")
     parser.add_argument("--timeout", type=float, default=Options.timeout_s, help="limit of one traffic phase, seconds")
     for name in TRAFFIC:
-        help_ = "passed to the traffic command" + ("; in a failover the number of cuts" if name == "count" else "")
+        help_ = "passed to the traffic command"
+        if name == "count":
+            help_ += "; in a failover the number of cuts, with bad links that of frames with retry"
         parser.add_argument(f"--{name}", help=help_)
     given = parser.parse_args(argv)
     scenario = TRAINING if given.profile and given.scenario == DEFAULT_SCENARIO else given.scenario
@@ -176,12 +186,38 @@ def check(options: Options) -> None:
             "SCENARIO=failover lasts as long as its cuts, and finds its own pace: no --size, --window, --duration.",
             "Give --count for the number of cuts, or --seed.",
         )
+    if options.loses_frames and options.links == "open":
+        raise LaunchError(
+            f"SCENARIO={BAD_LINK} compares managed links with retry and without; LINKS=open has no place.",
+            "Leave LINKS unset.",
+        )
+    if options.loses_frames and {"--size", "--semantics", "--window", "--duration"} & set(options.traffic):
+        raise LaunchError(
+            f"SCENARIO={BAD_LINK} goes through its own sizes and semantics: no --size, --semantics, --window, "
+            "--duration.",
+            "Give --count for the number of frames that links carry with retry, or --seed.",
+        )
     if not options.program.is_file():
         raise LaunchError(f"{options.program}: no such switch program.")
     missing = [tool for tool in TOOLS[options.target] if shutil.which(tool) is None]
     if missing:
         raise LaunchError(f"Missing on this machine: {', '.join(missing)}.", _where_from(options.target))
     _check_room(options.run_dir)
+
+
+def whole_numbers(traffic: Sequence[str], known: Mapping[str, tuple[int, int, int]]) -> list[int]:
+    """Return the values of options among those of the traffic command; `known` has default, least and most of each.
+
+    Raises LaunchError for a value that is no whole number in its range.
+    """
+    words = dict(zip(traffic[::2], traffic[1::2], strict=True))
+    values = []
+    for name, (default, least, most) in known.items():
+        text = words.get(name, str(default))
+        if not (text.isdecimal() and least <= int(text) <= most):
+            raise LaunchError(f"{name} {text}: not a whole number from {least:,} to {most:,}.")
+        values.append(int(text))
+    return values
 
 
 def _where_from(target: str) -> str:

@@ -1,4 +1,4 @@
-"""Draw what credits and buffers did over time, with credits and without."""
+"""Draw what credits and buffers did over time, with credits and without; and what bad links cost."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from controller.credits import PortCredits
+    from topologies.bad_link import BadLinkResult
     from topologies.comparison import Compared
     from topologies.monitor import Sample
 
 PLOT_FILE: Final = "credits.png"
+BAD_LINK_PLOT_FILE: Final = "bad-link.png"
 _REQUESTS: Final = 0
 """The virtual channel that is drawn: requests are what piles up."""
 _LINES_SHOWN: Final = 10
@@ -45,6 +47,40 @@ def plot_credits(path: Path, title: str, compared: Compared) -> None:
     inside.set_ylabel("frames")
     inside.set_xlabel("seconds of traffic")
     inside.legend(loc="upper left", fontsize="small")
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def plot_bad_link(path: Path, result: BadLinkResult) -> None:
+    """Write a PNG: loss above the links, goodput and latency over the links' loss, with link-layer retry and without.
+
+    A loss of 0 is drawn on the axis.
+    """
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, (lost, goodput, latency) = plt.subplots(3, 1, sharex=True, figsize=(8, 9), layout="constrained")
+    figure.suptitle("links that lose frames, with link-layer retry and without")
+    for side, label in ((result.on, "retry"), (result.off, "none")):
+        data = {float(loss): figures for loss, figures in side.to_json().items()}
+        losses = sorted(data)
+        lost.plot(losses, [data[loss]["effective_loss"] for loss in losses], "o-", label=label)
+        goodput.plot(losses, [data[loss]["goodput_ratio"] for loss in losses], "o-", label=label)
+        for key, line in (("latency_us_p50", "o-"), ("latency_us_p99", "s--"), ("latency_us_p99_9", "^:")):
+            percent = key.removeprefix("latency_us_").replace("_", ".")
+            latency.plot(losses, [data[loss][key] for loss in losses], line, label=f"{label}, {percent}")
+    lost.set_xscale("log")
+    lost.set_yscale("symlog", linthresh=1e-6)
+    lost.set_ylabel("share lost above the links")
+    goodput.set_ylim(bottom=0)
+    goodput.set_ylabel("goodput, of clean links'")
+    latency.set_yscale("log")
+    latency.set_ylabel("latency, µs")
+    latency.set_xlabel("frames lost by the links")
+    for axes in (lost, goodput, latency):
+        axes.legend(fontsize="small")
     figure.savefig(path, dpi=110)
     plt.close(figure)
 

@@ -22,6 +22,7 @@ from topologies.ranks import Phase, RankResult
 from topologies.training import training_table
 
 if TYPE_CHECKING:
+    from topologies.bad_link import BadLinkResult
     from topologies.comparison import Compared
     from topologies.failover import FailoverResult
 
@@ -69,6 +70,16 @@ class Summary:
         A byte that was lost or took effect twice is a byte in the wrong place.
         """
         self.data |= result.figures
+        self.data["failures"] = result.failures
+        self.data["ok"] = bool(self.data["ok"]) and not result.failures
+
+    def retry(self, result: BadLinkResult) -> None:
+        """Add what a run with bad links found; what it falls short of decides whether the run did what it was to do.
+
+        `frames_lost` becomes that of the links with retry, where nothing may be lost.
+        """
+        self.data |= result.to_json()
+        self.data["frames_lost"] = sum(figures.lost for figures in result.on.cases.values())
         self.data["failures"] = result.failures
         self.data["ok"] = bool(self.data["ok"]) and not result.failures
 
@@ -152,6 +163,8 @@ def print_summary(console: Console, summary: Summary, fabric: Fabric) -> None:
         console.print(_comparison_table(data["credits_on"], data["credits_off"]))
     if "speedup_over_timeouts" in data:
         console.print(_failover_table(data))
+    if "llr_on" in data:
+        console.print(_bad_link_table(data))
     for line in data.get("failures", ()):
         console.print(f"[red]falls short:[/red] {line}")
     parts = [f"{data['scenario']}, {data['duration_s']:.1f} s"]
@@ -211,6 +224,37 @@ def _failover_table(data: Mapping[str, Any]) -> Table:
         f"{_number(data['speedup_over_timeouts'])} times as fast as time-outs; "
         f"the machine was {data['processor_share']:.0%} busy"
     )
+    return table
+
+
+def _bad_link_table(data: Mapping[str, Any]) -> Table:
+    title = "\nlinks that lose frames, with link-layer retry and without"
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    for column in ("loss", "", "lost above", "goodput", "p50 ms", "p99", "p99.9", "replays", "per loss"):
+        table.add_column(column, justify="right" if column else "left", no_wrap=True)
+    latencies = ("latency_us_p50", "latency_us_p99", "latency_us_p99_9")
+    for loss in data["llr_on"]:
+        for row, side in (("retry", "llr_on"), ("none", "llr_off")):
+            one = data[side][loss]
+            lost = f"{one['effective_loss']:.1e}" if one["frames_lost"] else "0"
+            per_loss = "-" if one["replays_per_loss"] is None else f"{one['replays_per_loss']:.2f}"
+            milliseconds = [f"{one[name] / 1000:,.1f}" for name in latencies]
+            shown = loss if side == "llr_on" else ""
+            table.add_row(
+                shown, row, lost, f"{one['goodput_ratio']:.1%}", *milliseconds, f"{one['replays']:,}", per_loss
+            )
+    table.caption_justify = "left"
+    lines = []
+    for semantics, on in data["last_frame"]["llr_on"].items():
+        off = data["last_frame"]["llr_off"][semantics]
+        lines.append(
+            f"last frames, {semantics.replace('_', '/')}: of {on['frames_dropped_by_links']:,} that links dropped "
+            f"{on['frames_lost']:,} were sent again end to end, p99 {on['latency_us_p99'] / 1000:,.1f} ms; "
+            f"without retry {off['frames_lost']:,} of {off['frames_dropped_by_links']:,}, "
+            f"{off['latency_us_p99'] / 1000:,.1f} ms"
+        )
+    lines.append(f"{data['llr_frames']:,} frames on the links with retry; goodput: of that of clean links")
+    table.caption = "\n".join(lines)
     return table
 
 

@@ -146,10 +146,15 @@ def _options(given: argparse.Namespace, parameters: Parameters) -> EndpointOptio
     if given.max_rto is not None:
         options = dataclasses.replace(options, max_rto_s=given.max_rto)
     options = dataclasses.replace(options, tries_per_path=given.tries, events=not given.no_events)
+    if given.linger is not None:
+        options = dataclasses.replace(options, linger_s=given.linger)
     if given.ring is not None:
         options = dataclasses.replace(options, receive_buffer=given.ring * RING_FRAME_BYTES // 2)
     if given.impair is not None:
-        options = dataclasses.replace(options, impairments=tuple(given.impair), impairment_seed=given.seed)
+        here = given.impaired_gpu in (None, os.environ.get(GPU_VARIABLE))
+        options = dataclasses.replace(
+            options, impairments=tuple(given.impair) if here else None, impairment_seed=given.seed
+        )
     if given.slow_gpu is not None and os.environ.get(GPU_VARIABLE) == given.slow_gpu:
         options = dataclasses.replace(options, service_s=given.service_us / 1e6)
     return options
@@ -197,13 +202,16 @@ def _parser() -> argparse.ArgumentParser:
         "--semantics",
         choices=patterns.SEMANTICS,
         default=str(Semantics.LOAD_STORE),
-        help="how bytes go, but for streams: auto is by their number (load_store)",
+        help="how bytes go: auto is by their number (load_store)",
     )
     parser.add_argument(
         "--impair", type=_impairment, action="append", metavar="WHAT",
         help="let this go wrong on the wire: drop|corrupt|duplicate|delay=PROBABILITY or =next:N, then any of "
         ",kind=data|control ,direction=tx|rx|both ,us=DELAY ,plane=N; as --impair drop=0.01,kind=data; repeatable",
     )  # fmt: skip
+    parser.add_argument(
+        "--impaired-gpu", metavar="GPU", help=f"only this GPU's ports suffer; written as in its {GPU_VARIABLE} (all)"
+    )
     stream = parser.add_argument_group("streams", "who sends to whom without a pause, and who is slow")
     stream.add_argument("--flows", choices=streams.FLOWS, default="incast", help="who sends to whom (incast)")
     stream.add_argument(
@@ -219,6 +227,9 @@ def _parser() -> argparse.ArgumentParser:
     stream.add_argument("--slow-gpu", metavar="GPU", help=f"this GPU takes its time; written as in its {GPU_VARIABLE}")
     stream.add_argument(
         "--service-us", type=_whole(1, 10_000), default=500, metavar="N", help="so long over each request (500)"
+    )
+    stream.add_argument(
+        "--linger", type=_seconds, metavar="S", help="at the end, answer until nobody has asked for so long (0.05)"
     )
     stream.add_argument("--ring", type=_whole(64, 1 << 16), metavar="N", help="small frames that a port keeps")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there")

@@ -1,4 +1,4 @@
-"""Streams: every rank stores without a pause, to several others at once, for a set time; rates are measured meanwhile.
+"""Streams: every rank writes without a pause, to several others at once, for a set time; rates are measured meanwhile.
 
 The patterns of `endpoint.traffic.patterns` go in turns, with a barrier after each, so that nobody is ever far ahead:
 right for verifying, wrong for measuring how a fabric shares a bottleneck. A stream keeps its window full, whatever
@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from endpoint.errors import EndpointError
-from endpoint.gpu import Gpu
-from endpoint.traffic.patterns import WORD, Run
+from endpoint.gpu import Gpu, Semantics
+from endpoint.traffic.patterns import WORD, Parameters, Run
 from endpoint.traffic.verify import Pool, differing
 from endpoint.transfer import Transfer
 
@@ -55,12 +55,18 @@ def _neighbours(rank: int, ranks: int) -> list[Flow]:
     return [Flow(following, paced=True)]
 
 
+def _ring(rank: int, ranks: int) -> list[Flow]:
+    """Each to the next one."""
+    return [Flow((rank + 1) % ranks)]
+
+
 def _hotspot(rank: int, ranks: int) -> list[Flow]:
     return [*_incast(rank, ranks), *_neighbours(rank, ranks)]
 
 
 FLOWS: Final[dict[str, Flows]] = {
     "incast": _incast, "all-to-all": _all_to_all, "neighbours": _neighbours, "hotspot": _hotspot,
+    "ring": _ring,
 }  # fmt: skip
 """What `--flows` takes."""
 
@@ -105,8 +111,7 @@ def stream(run: Run) -> None:
     first, last = run.started + p.warm_up_s, run.started + p.warm_up_s + duration_s
     at = claims + SLOTS * p.size * gpu.rank
     threads = [
-        threading.Thread(target=_guarded, args=(one, gpu, at, p.size, pool, first, last), daemon=True)
-        for one in streams
+        threading.Thread(target=_guarded, args=(one, gpu, at, p, pool, first, last), daemon=True) for one in streams
     ]
     for thread in threads:
         thread.start()
@@ -137,27 +142,29 @@ def stream(run: Run) -> None:
             report.verified(p.size, wrong, f"store {number} from GPU {src}")
 
 
-def _guarded(one: _Stream, gpu: Gpu, at: int, size: int, pool: Pool, first: float, last: float) -> None:
+def _guarded(one: _Stream, gpu: Gpu, at: int, p: Parameters, pool: Pool, first: float, last: float) -> None:
     """Run a stream in a thread; what goes wrong is raised by the rank's main thread."""
     try:
-        _send(one, gpu, at, size, pool, first, last)
+        _send(one, gpu, at, p, pool, first, last)
     except (EndpointError, ValueError) as error:
         one.error = error
 
 
-def _send(one: _Stream, gpu: Gpu, at: int, size: int, pool: Pool, first: float, last: float) -> None:
+def _send(one: _Stream, gpu: Gpu, at: int, p: Parameters, pool: Pool, first: float, last: float) -> None:
+    # Stores wait by themselves while the GPU's window is full; messages do not.
+    most = SLOTS - 1 if p.chosen is Semantics.LOAD_STORE else min(p.window, SLOTS - 1)
     started = time.monotonic()
     pending: deque[Transfer] = deque()
     while (now := time.monotonic()) < last:
         if one.rate and (wait := started + one.sent / one.rate - now) > 0:
             time.sleep(min(wait, last - now))
             continue
-        while pending and (pending[0].done() or len(pending) >= SLOTS - 1):
+        while pending and (pending[0].done() or len(pending) >= most):
             pending[0].wait()
             one.take(pending.popleft(), first, last)
         slot = one.sent % SLOTS
-        data = pool.message(gpu.id, one.dst, one.sent // SLOTS, slot, size)
-        pending.append(gpu.store_async(one.dst, at + slot * size, data))
+        data = pool.message(gpu.id, one.dst, one.sent // SLOTS, slot, p.size)
+        pending.append(gpu.put_async(one.dst, at + slot * p.size, data, semantics=p.chosen))
         one.sent += 1
     for transfer in pending:
         transfer.wait()
