@@ -75,8 +75,16 @@ CREDIT_CASES: Final = {
     "CBFC-11": ("incast.IncastMixed",),
     "CBFC-12": ("round_trip.LongRoundTrip",),
 }
-"""The tests of each case, in the folder cases/."""
-ALL: Final = (*CREDIT_CASES, *HEADER_GROUPS)
+"""The tests of each case of credits, in the folder cases/."""
+RETRY_CASES: Final = {
+    "LLR-01": ("retry.GoodFrames",),
+    "LLR-02": ("retry.OneFrameLost",),
+    "LLR-04": ("retry.OneFrameBad",),
+    "LLR-05": ("retry.OneFramePoisoned",),
+}
+"""The tests of each case of link-layer retry, likewise."""
+LINK_CASES: Final = {**CREDIT_CASES, **RETRY_CASES}
+ALL: Final = (*LINK_CASES, *HEADER_GROUPS)
 
 
 @dataclass(frozen=True)
@@ -211,8 +219,8 @@ def run_cases(options: Options, artefacts: Artefacts, console: Console) -> int:
         os.environ[QUICK] = "1"
     progress = Progress(console, Journal(path))
     with progress.watching():
-        for case in (case for case in options.cases if case in CREDIT_CASES):
-            for test in CREDIT_CASES[case]:
+        for case in (case for case in options.cases if case in LINK_CASES):
+            for test in LINK_CASES[case]:
                 _run_case(options, artefacts, case, test, progress)
     with ConformanceBench(options, artefacts) as bench:
         for group in (case for case in options.cases if case in HEADER_GROUPS):
