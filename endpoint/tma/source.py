@@ -148,8 +148,9 @@ class TmaSource:
 
     `window_of(dst)` gives the congestion window that a destination's requests have too, and `cost_of(bytes)` what a
     block's frame takes of it; `least_rto()` is the least time-out now. `counters` gains: `tma_responses`,
-    `resent_blocks`, `timed_out_messages`, `unreachable_messages` (no plane led there), `refused_messages`, and as for
-    load/store `late_response`, `mismatched_response`, `stale_response`, `ecn_echo`, `duplicate_block` (of a read).
+    `resent_blocks`, `messages_begun_anew` (their target has restarted), `timed_out_messages`, `unreachable_messages`
+    (no plane led there), `refused_messages`, and as for load/store `late_response`, `mismatched_response`,
+    `stale_response`, `ecn_echo`, `duplicate_block` (of a read).
     """
 
     def __init__(
@@ -270,8 +271,11 @@ class TmaSource:
         if message.placed.lowest > lowest:
             message.touched = now
         if message.placed.lowest == message.count:
-            self._end(d, message)
-            message.transfer.part_done(message.index, None)
+            if opcode == _ACK and frame.offset != message.total:
+                self._begin_anew(d, message, frame)
+            else:
+                self._end(d, message)
+                message.transfer.part_done(message.index, None)
         self._pump(now, d)
 
     def expire(self, now: float) -> float | None:
@@ -357,6 +361,20 @@ class TmaSource:
         d.unfinished[message.number] = message
         d.sending.append(message)
         return True
+
+    def _begin_anew(self, d: _Destination, message: _Message, ack: Tma) -> None:
+        """Believe an ACK alone: all of them together name every block of the message, yet none says complete.
+
+        What a target has placed only grows, so the last of its ACKs would say so, were they all of one target: it has
+        restarted meanwhile, and lacks what its predecessor took.
+        """
+        self._counters["messages_begun_anew"] += 1
+        message.placed = Placed()
+        message.placed.merge(ack.offset >> message.block, bits_of(ack.data))
+        d.congestion.bulk += message.in_flight * message.cost
+        message.recover = 0
+        message.timed_block = -1
+        self._want_again(d, message, set(message.placed.missing(message.count)))
 
     # -------------------------------------------------------------------------------------------------------- sending
 

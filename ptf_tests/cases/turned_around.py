@@ -71,6 +71,21 @@ class OncePerSourceAndTick(TurnedAroundTest):
             self.tick()
 
 
+class OwnEventsAreNotLimited(TurnedAroundTest):
+    """The limit on VC 7 is for what comes in on it: what the switch owes leaves all the same."""
+
+    def runTest(self) -> None:
+        self.lose(2, [1, 3])
+        for port in (1, 3):
+            self.limit("control_rate_limit", port, rate=1, burst=1)
+        for _ in range(8):
+            self.send(1, store(1, 2))
+            self.expect_event(1, DOWN, 2)
+            self.tick()
+        self.carrier(2, up=True)
+        self.expect_told([1, 3], UP, 2)
+
+
 class OnlyTransactions(TurnedAroundTest):
     """A probe and an event for a dead port are dropped: an event never makes another one."""
 

@@ -79,14 +79,17 @@ class World:
         self.in_flight: list[tuple[float, int, bool, int, bytes]] = []
         self.reachability = Reachability([0, 1], 0.0)
         self.frames: list[Tma] = []
+        self.start_target()
+        self.start_source(1, first)
+
+    def start_target(self) -> None:
         self.memory = Memory()
         self.region = self.memory.register(SIZE, KEY, BASE)
         self.view = CountingView(self.region.view)
         self.region.view = self.view  # type: ignore[assignment]
-        self.notifications = Notifications(options.notifications)
+        self.notifications = Notifications(self.options.notifications)
         self.target_counters: Counter[str] = Counter()
         self.target = TmaTarget(TARGET, self.memory, self.notifications, self.target_counters)
-        self.start_source(1, first)
 
     def start_source(self, incarnation: int, first: int = 1) -> None:
         self.counters: Counter[str] = Counter()
@@ -230,6 +233,44 @@ def test_restart_of_the_source(fates: list[Fate], incarnation: int, when: float)
     world.run()
     assert (world.region.array == before).all()
     assert not list(world.taken())
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(FATES, max_size=60), st.integers(1, 12_000), st.lists(st.floats(0, 0.3), min_size=1, max_size=3))
+def test_restart_of_the_target(fates: list[Fate], length: int, restarts: list[float]) -> None:
+    """What is acknowledged as a whole is in the memory of the target that is there, not half in its predecessor's."""
+    world = World(fates)
+    data = pattern(5, length)
+    done = world.write(0, data, notify=True)
+    completed = 0
+    for after in restarts:
+        stop = world.now + after
+        world.run(until=lambda stop=stop: world.now >= stop or done.done())  # type: ignore[misc]
+        if not done.done():
+            completed += world.target_counters["messages"]
+            world.start_target()
+    world.run(until=done.done)
+    if completed:  # by one that is gone, whose word may still be on its way
+        return
+    if done.exception(0) is None:
+        assert world.region.array[:length].tobytes() == data
+        assert Notification(SOURCE, KEY, BASE, length) in set(world.taken())
+    else:  # it restarted time and again
+        assert isinstance(done.exception(0), TmaTimeout)
+    world.run()
+    assert world.window.bulk == 0
+
+
+def test_a_target_that_restarts_in_mid_message_gets_it_all() -> None:
+    world = World([])
+    data = pattern(6, 20_000)
+    done = world.write(0, data)
+    world.run(until=lambda: world.target_counters["messages"] == 0 and len(world.frames) >= 40)
+    world.start_target()
+    world.run(until=done.done)
+    assert done.exception(0) is None
+    assert world.region.array[: len(data)].tobytes() == data
+    assert world.counters["messages_begun_anew"] == 1
 
 
 CUTS = st.lists(st.tuples(st.floats(0, 0.01), st.sampled_from([0, 1]), st.booleans()), max_size=30)

@@ -14,12 +14,13 @@ from typing import Any
 
 from rich.console import Console
 
+from codec.profile import LinkProfile
 from controller.reader import PortCounters
 from tests.fabric.managed_inside import SERVER, WRITER, Program
 from topologies.losses import control_frames
 from topologies.options import Options
 from topologies.progress import Progress
-from topologies.session import FabricSession
+from topologies.session import FabricSession, LinkSetting
 
 SPINE, LOST_LEAF, FAR_LEAF = "spine1", "leaf1", "leaf2"
 """The cable between the first two is cut; the third hears of it from the spine alone."""
@@ -28,7 +29,8 @@ SPINE, LOST_LEAF, FAR_LEAF = "spine1", "leaf1", "leaf2"
 def spine_cable_cut(run_dir: Path, target: str) -> None:
     """Cut a spine's cable to a leaf: the other leaf takes the other spine, and both again when the cable is back."""
     options = Options(topo="leafspine,4,2,2", target=target, links="managed", run_dir=run_dir, timeout_s=40)
-    with FabricSession(options, Progress(Console(stderr=True))) as session:
+    patient = LinkSetting(profile=LinkProfile(silence_ms=1000))  # a busy machine's pauses are no dead links
+    with FabricSession(options, Progress(Console(stderr=True)), patient) as session:
         homes = {gpu.ports[0].switch: gpu.name for gpu in reversed(session.fabric.gpus)}
         assert homes[LOST_LEAF] == "g1", "what the writer stores to"
         server, writer = Program(session, "g1", SERVER), Program(session, homes[FAR_LEAF], WRITER)

