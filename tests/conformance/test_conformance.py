@@ -131,7 +131,7 @@ def test_a_switch_that_leaks_credits_fails_the_soak(tmp_path: Path) -> None:
     """One that knows what the link lost, and does not free it."""
     changed = tmp_path / "p4src"
     shutil.copytree(REPOSITORY / "p4src", changed)
-    file = changed / "credit_updates.p4"
+    file = changed / "credits" / "credit_updates.p4"
     text = file.read_text()
     leaks = "receiver_credits_freed.write(port, lanes_plus(freed, lanes_minus(told, consumed)));"
     assert leaks in text

@@ -119,7 +119,7 @@ def test_a_fabric_that_locks_up_is_noticed(launcher: Launcher, tmp_path: Path) -
     """The same with a switch program that never lets go of what it holds: the run must fail, and say why."""
     changed = tmp_path / "p4src"
     shutil.copytree(REPOSITORY / "p4src", changed)
-    file = changed / "hold.p4"
+    file = changed / "credits" / "hold.p4"
     grants = "credits_granted.write(port, lane_plus(granted, lane, meta.granted));"
     assert file.read_text().count(grants) == 1
     file.write_text(file.read_text().replace(grants, "go = false;"))

@@ -16,7 +16,7 @@ from p4switch.p4info import p4info_of
 
 P4SRC = Path(__file__).resolve().parents[2] / "p4src"
 PROGRAM = P4SRC / "ethlink.p4"
-FILES = sorted(P4SRC.glob("*.p4"))
+FILES = sorted(P4SRC.rglob("*.p4"))
 
 
 @pytest.mark.skipif(shutil.which("p4c-bm2-ss") is None, reason="p4c is not installed")

@@ -48,7 +48,7 @@ def test_a_wrong_program_fails(tmp_path: Path) -> None:
     """A program that does not decrement the hop limit is noticed, by name of the test."""
     changed = tmp_path / "p4src"
     shutil.copytree(P4SRC, changed)
-    file = changed / "departures.p4"
+    file = changed / "credits" / "departures.p4"
     text = file.read_text()
     assert "hdr.oefh.hops - 1" in text
     file.write_text(text.replace("hdr.oefh.hops - 1", "hdr.oefh.hops"))
