@@ -25,7 +25,7 @@ _BODY: Final = bytes(LLR_CONTROL.size)
 
 @dataclass(frozen=True)
 class RetrySettings:
-    """The tester's own settings. The timers are long, so that a busy machine causes no replay that no case asked for."""
+    """The tester's own settings. The timers are long: no replay comes of a busy machine."""
 
     replay_timer_s: float = 20.0
     nack_repeat_s: float = 20.0

@@ -91,9 +91,9 @@ def test_link_layer_retry_passes_its_cases(target: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("case", "file", "right", "wrong", "shown"),
     [
-        ("LLR-02", "retry/acknowledgements.p4", "llr_nacks.write(port, nacks + 1);", "", "llr_tx_replay, port 2 = 0 times"),
-        ("LLR-04", "retry/retry_receiver.p4", "state != NACK_SENT || replay_begins", "ahead != 0", "llr_tx_nack_ctl_os"),
-        ("LLR-05", "retry/retry_receiver.p4", "if (ahead == 0) {", "if (ahead == 0 && !poisoned) {", "llr_tx_nack_ctl_os"),
+        ("LLR-02", "retry/acknowledgements.p4", "llr_nacks.write(port, nacks + 1);", "", "llr_tx_replay"),
+        ("LLR-04", "retry/retry_receiver.p4", "state != NACK_SENT || replay_begins", "ahead != 0", "llr_tx_nack"),
+        ("LLR-05", "retry/retry_receiver.p4", "if (ahead == 0) {", "if (ahead == 0 && !poisoned) {", "llr_tx_nack"),
     ],
     ids=["a NACK is not heeded", "every frame after a gap is asked for", "a poisoned frame is asked for"],
 )

@@ -5,6 +5,7 @@ The switch's clock stands while counters have to be exact, as a keepalive repeat
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Final
 
 from codec.constants import Kind
@@ -51,6 +52,7 @@ class GoodFrames(RetryCase):
                 ],
                 "" if arrived else "not all frames arrived",
             )  # fmt: skip
+        told = self.grown(1, into)["llr_tx_ack_ctl_os"]
         self.record(
             SIZE,
             self.about(2, frames=FRAMES, then="all acknowledged"),
@@ -59,9 +61,9 @@ class GoodFrames(RetryCase):
                 exact("outstanding of the tester", 0, _outstanding(source.sender), "frames"),
                 exact("outstanding_bytes", 0, self.retry_state(2)["outstanding_bytes"], "bytes"),
                 at_least("llr_tx_ack_ctl_os of the tester", 1, sink.counters["llr_tx_ack_ctl_os"], "messages"),
-                at_least("llr_tx_ack_ctl_os, port 1", FRAMES // 16, self.grown(1, into)["llr_tx_ack_ctl_os"], "messages"),
+                at_least("llr_tx_ack_ctl_os, port 1", FRAMES // 16, told, "messages"),
             ],
-        )  # fmt: skip
+        )
         self.conclude()
 
 
@@ -104,9 +106,9 @@ class OneFrameBad(RetryCase):
 
     def _with(self, harm: Harm, what: str, **expected: int) -> None:
         if 1 in self.ends:
-            source, sink = self.link_ends(1, 2, profile=self.profiles[1])
+            source, _ = self.link_ends(1, 2, profile=self.profiles[1])
         else:
-            source, sink = self.retry_ends(1, 2)
+            source, _ = self.retry_ends(1, 2)
         flow = self.flow(1, 2, SIZE, 0)
         into = self.counts(1)
         done = source.out.harm(harm, {Kind.DATA}, count=1, after=MANY // 2)
@@ -167,7 +169,7 @@ class OneFramePoisoned(RetryCase):
 
 def _breaks(numbers: list[int]) -> int:
     """Return how many numbers are not the one after the one before."""
-    return sum(after != before + 1 for before, after in zip(numbers, numbers[1:], strict=False))
+    return sum(after != before + 1 for before, after in pairwise(numbers))
 
 
 def _outstanding(sender: object) -> int:
