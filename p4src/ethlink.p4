@@ -1,9 +1,9 @@
 /* The EthLink switch, for v1model targets. What a frame looks like: docs/protocol.md. What the controller installs, and
  * what the counters mean: docs/pipeline.md.
  *
- * Each step below is a control in a file of its own, which opens with the policy that it implements, in the folder of the
- * mechanism that it belongs to: link (bring-up, time, CRC), forwarding, credits (CBFC), retry (LLR), events, faults and
- * telemetry. A frame starts undecided (meta.verdict); the first step that decides settles what becomes of it. */
+ * Each step below is a control in a file of its own, which opens with the policy that it implements. The folders are
+ * the mechanisms: link (bring-up, time, CRC), forwarding, credits (CBFC), retry (LLR), events, faults, telemetry. A
+ * frame starts undecided (meta.verdict); the first step that decides about it settles what becomes of it. */
 #include <core.p4>
 #include <v1model.p4>
 
