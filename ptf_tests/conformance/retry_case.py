@@ -11,7 +11,7 @@ from ptf_tests.conformance.retry_end import RetryEnd, RetrySettings
 from ptf_tests.conformance.settings import PATIENT_TICKS
 from ptf_tests.conformance.tester import ConformanceTest
 from ptf_tests.links import Profile
-from ptf_tests.retry import RetryTest
+from ptf_tests.retry import SEQS, RetryTest
 
 RETRY_COUNTERS: Final = (
     "llr_tx_init_ctl_os", "llr_rx_init_ctl_os", "llr_tx_init_echo_ctl_os", "llr_rx_init_echo_ctl_os",
@@ -97,6 +97,11 @@ class RetryCase(ConformanceTest, RetryTest):
         """Return exact figures of counters of a port, once they have grown by so much or a while has passed."""
         now = self.grow(port, before, **expected)
         return [exact(f"{name}, port {port}", value, now[name], _unit(name)) for name, value in expected.items()]
+
+    def outstanding(self, port: int) -> int:
+        """Return how many frames a port has sent that are not acknowledged, as the switch says."""
+        told = self.retry_state(port)
+        return (told["next_seq"] - told["unacknowledged_seq"]) % SEQS
 
     def states(self, port: int, tx: TransmitState | None = None, rx: ReceiveState | None = None) -> list[Figure]:
         """Return the figures of a port's states, which are to be these."""

@@ -79,8 +79,11 @@ CREDIT_CASES: Final = {
 RETRY_CASES: Final = {
     "LLR-01": ("retry.GoodFrames",),
     "LLR-02": ("retry.OneFrameLost",),
+    "LLR-03": ("retry_flush.NoAcknowledgements", "retry_flush.FrozenAcknowledgements"),
     "LLR-04": ("retry.OneFrameBad",),
     "LLR-05": ("retry.OneFramePoisoned",),
+    "LLR-06": ("retry_flush.FewOutstanding",),
+    "LLR-08": ("retry_flush.ComesBack",),
 }
 """The tests of each case of link-layer retry, likewise."""
 LINK_CASES: Final = {**CREDIT_CASES, **RETRY_CASES}
