@@ -49,12 +49,15 @@ class RetryCase(ConformanceTest, RetryTest):
         end.update_at = CREDITS // 4  # so that acknowledgements have to be frames of their own
         return end
 
-    def retry_ends(self, *ports: int, profile: Profile | None = None, **settings: Any) -> list[RetryEnd]:
-        """Bring up links that retry, with the switch's settings of `ptf_tests.retry.Retry`."""
+    def retry_ends(
+        self, *ports: int, profile: Profile | None = None, tester: Profile | None = None, **settings: Any
+    ) -> list[RetryEnd]:
+        """Bring up links that retry, with the switch's settings of `ptf_tests.retry.Retry`; the tester's own profile is
+        the switch's, if none is given."""
         profile = profile or retrying()
         settings.setdefault("outstanding_frames_max", profile.outstanding_frames_max)
         self.retry_links(*ports, profile=profile, up=False, **settings)
-        ends = [cast("RetryEnd", end) for end in self.link_ends(*ports, profile=profile)]
+        ends = [cast("RetryEnd", end) for end in self.link_ends(*ports, profile=profile, tester=tester)]
         for port, end in zip(ports, ends, strict=True):
             if not end.retries:
                 self.fail(f"{self.case}: the link of port {port} does not retry")

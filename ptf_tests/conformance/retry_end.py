@@ -65,12 +65,19 @@ class RetryEnd(LinkEnd):
         """Every frame of the session so far, in order."""
         self.frozen: int | None = None
         """What is acknowledged for good, whatever comes; None: what has come."""
+        self.first = 0
+        """First sequence of both directions, from the next bring-up on."""
         super().__init__(profile, transmit, on_packet, now)
 
     @property
     def again(self) -> list[int]:
         """Sequence numbers of the replayed frames that have come, in order."""
         return [one.seq for one in self.heard if one.replayed]
+
+    @property
+    def heard_data(self) -> list[Heard]:
+        """The numbered frames among what has come."""
+        return [one for one in self.heard if one.numbered]
 
     @property
     def retries(self) -> bool:
@@ -81,6 +88,10 @@ class RetryEnd(LinkEnd):
         """Acknowledge from now on only what is acknowledged now."""
         assert self.receiver is not None, "the link does not retry"
         self.frozen = after(self.receiver.expected, -1)
+
+    def ask(self, ack: int) -> None:
+        """Send a NACK that acknowledges this, whatever has come."""
+        self.forge(frame(Kind.LLR_NACK, _BODY, ack=ack, session=self.session))
 
     # ------------------------------------------------------------------------------------------------------- sending
 
@@ -186,7 +197,11 @@ class RetryEnd(LinkEnd):
                 bytes_max=1 << 32,
                 replay_timer_s=settings.replay_timer_s,
                 replay_count_max=settings.replay_count_max,
+                first=self.first,
             )
             self.receiver = LlrReceiver(
-                self.counters, ack_delay_s=settings.ack_delay_s, nack_repeat_s=settings.nack_repeat_s
+                self.counters,
+                ack_delay_s=settings.ack_delay_s,
+                nack_repeat_s=settings.nack_repeat_s,
+                first=self.first,
             )

@@ -332,6 +332,11 @@ class ConformanceTest(ManagedTest):
         word = int.from_bytes(answer.register_entry.data.bitstring, "big")
         return tuple(word >> 24 * (VCS - 1 - vc) & 0xFFFFFF for vc in range(VCS))
 
+    def set_register(self, name: str, index: int, value: int) -> None:
+        """Write a cell of a register of plain numbers, of a link on which nothing moves."""
+        if not self.switch.write_register(name, index, value):
+            self.fail(f"{self.case}: this target's P4Runtime server writes no registers")
+
     def used(self, port: int, role: str, vc: int, credits: int) -> Credits:
         """Wait a while until so many credits of the 'sender' or 'receiver' are used; return the last reading anyhow."""
         deadline = self.now() + _REACTION_S
@@ -357,11 +362,11 @@ class ConformanceTest(ManagedTest):
         Where `settled` says that the rates are not what they should be, the next window is measured: up to three, not
         counting those in which the switch or the tester had to wait for a processor. A fault shows in each window.
         """
-        calm = 0
+        calm, both = 0, (os.environ[SWITCH_PID], "self")
         for self.windows in range(1, _WINDOWS_MOST + 1):
-            before, started, waited = counts(), self.now(), _waited_s()
+            before, started, waited = counts(), self.now(), _waited_s(*both)
             self.run_for(seconds)
-            after, elapsed, waited = counts(), self.now() - started, _waited_s() - waited
+            after, elapsed, waited = counts(), self.now() - started, _waited_s(*both) - waited
             rates = [(now - then) / elapsed for then, now in zip(before, after, strict=True)]
             calm += waited < _DISTURBED * elapsed
             if settled is None or settled(rates) or calm == _WINDOWS:
@@ -423,9 +428,13 @@ def patient(**settings: Any) -> Profile:
     return Profile(**{"silence": PATIENT_TICKS, **settings})
 
 
-def _waited_s() -> float:
-    """Return for how long the threads of the switch and of the tester have waited for a processor."""
-    tasks = [task for pid in (os.environ[SWITCH_PID], "self") for task in Path(f"/proc/{pid}/task").iterdir()]
+def switch_waited_s() -> float:
+    """Return for how long the threads of the switch have waited for a processor so far."""
+    return _waited_s(os.environ[SWITCH_PID])
+
+
+def _waited_s(*processes: str) -> float:
+    tasks = [task for pid in processes for task in Path(f"/proc/{pid}/task").iterdir()]
     return sum(int((task / "schedstat").read_text().split()[1]) for task in tasks) * 1e-9
 
 
