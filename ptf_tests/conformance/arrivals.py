@@ -37,7 +37,7 @@ class ArrivalTimes:
 
     def take(self) -> list[Arrival]:
         """Return what has come since the last call."""
-        arrivals = []
+        arrivals: list[Arrival] = []
         while True:
             try:
                 frame, told, _, address = self._socket.recvmsg(_LARGEST, socket.CMSG_SPACE(_TIMESPEC.size))

@@ -63,6 +63,12 @@ class RetryCase(ConformanceTest, RetryTest):
                 self.fail(f"{self.case}: the link of port {port} does not retry")
         return ends
 
+    def fresh_ends(self, *ports: int, **settings: Any) -> list[RetryEnd]:
+        """Return links as `retry_ends` brings them up; if they are up already, they come up anew as they were."""
+        if ports[0] in self.ends:
+            return [cast("RetryEnd", end) for end in self.link_ends(*ports, profile=self.profiles[ports[0]])]
+        return self.retry_ends(*ports, **settings)
+
     def about(self, port: int, **more: Any) -> dict[str, Any]:
         """Return a configuration for a record: the switch's profile of a port by SAI's names."""
         retry, profile = self.retries[port], self.profiles[port]

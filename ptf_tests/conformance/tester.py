@@ -362,11 +362,11 @@ class ConformanceTest(ManagedTest):
         Where `settled` says that the rates are not what they should be, the next window is measured: up to three, not
         counting those in which the switch or the tester had to wait for a processor. A fault shows in each window.
         """
-        calm, both = 0, (os.environ[SWITCH_PID], "self")
+        calm = 0
         for self.windows in range(1, _WINDOWS_MOST + 1):
-            before, started, waited = counts(), self.now(), _waited_s(*both)
+            before, started, waited = counts(), self.now(), _waited_s()
             self.run_for(seconds)
-            after, elapsed, waited = counts(), self.now() - started, _waited_s(*both) - waited
+            after, elapsed, waited = counts(), self.now() - started, _waited_s() - waited
             rates = [(now - then) / elapsed for then, now in zip(before, after, strict=True)]
             calm += waited < _DISTURBED * elapsed
             if settled is None or settled(rates) or calm == _WINDOWS:
@@ -428,13 +428,9 @@ def patient(**settings: Any) -> Profile:
     return Profile(**{"silence": PATIENT_TICKS, **settings})
 
 
-def switch_waited_s() -> float:
-    """Return for how long the threads of the switch have waited for a processor so far."""
-    return _waited_s(os.environ[SWITCH_PID])
-
-
-def _waited_s(*processes: str) -> float:
-    tasks = [task for pid in processes for task in Path(f"/proc/{pid}/task").iterdir()]
+def _waited_s() -> float:
+    """Return for how long the threads of the switch and of the tester have waited for a processor."""
+    tasks = [task for pid in (os.environ[SWITCH_PID], "self") for task in Path(f"/proc/{pid}/task").iterdir()]
     return sum(int((task / "schedstat").read_text().split()[1]) for task in tasks) * 1e-9
 
 

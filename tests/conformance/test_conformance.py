@@ -25,11 +25,14 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the conformance cases
 needs_bmv2 = pytest.mark.skipif(not all(map(shutil.which, TOOLS["bmv2"])), reason="p4c and BMv2 are not installed")
 
 
-def run(output: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(
+    output: Path, *arguments: str, timeout_s: float = 170, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Run the cases as `make conformance` does, with results in `output`."""
     return subprocess.run(
         [sys.executable, "-m", "ptf_tests.conformance", "--output", str(output), *arguments],
-        capture_output=True, text=True, check=False, cwd=REPOSITORY, env={**os.environ, **environment}, timeout=170,
+        capture_output=True, text=True, check=False, cwd=REPOSITORY, env={**os.environ, **environment},
+        timeout=timeout_s,
     )  # fmt: skip
 
 
@@ -81,7 +84,7 @@ def test_a_wrong_program_fails_with_the_figures(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("target", ["p4switch", pytest.param("bmv2", marks=needs_bmv2)])
 def test_link_layer_retry_passes_its_cases(target: str, tmp_path: Path) -> None:
-    done = run(tmp_path, "--target", target, "--quick", *cases(*RETRY_CASES))
+    done = run(tmp_path, "--target", target, "--quick", *cases(*RETRY_CASES), timeout_s=600)
     assert done.returncode == 0, done.stdout + done.stderr
     records = json.loads((tmp_path / target / "records.json").read_text())["records"]
     assert {record["case"] for record in records} == set(RETRY_CASES)
@@ -94,6 +97,13 @@ def test_link_layer_retry_passes_its_cases(target: str, tmp_path: Path) -> None:
         ("LLR-02", "retry/acknowledgements.p4", "llr_nacks.write(port, nacks + 1);", "", "llr_tx_replay"),
         ("LLR-04", "retry/retry_receiver.p4", "state != NACK_SENT || replay_begins", "ahead != 0", "llr_tx_nack"),
         ("LLR-05", "retry/retry_receiver.p4", "if (ahead == 0) {", "if (ahead == 0 && !poisoned) {", "llr_tx_nack"),
+        ("LLR-03", "retry/delay_line.p4", "if (from != oldest) {", "if (true) {", "llr_flushes, port 2 = 0"),
+        ("LLR-06", "retry/send_window.p4", "(bit<32>)frames_max_of(settings)", "512", "outstanding frames ="),
+        ("LLR-duplicate", "retry/retry_receiver.p4", "if (ahead[19:19] == 1) {", "if (false) {", "llr_rx_duplicate_seq"),
+        ("LLR-nack", "link/control_frames.p4", "state != SEND_ACKS || (", "(", "LLR_ACKs in the gap"),
+        ("LLR-keep", "retry/delay_line.p4", "seq_t ahead = meta.seq - oldest;", "seq_t ahead = 0x80000;", "first replay"),
+        ("LLR-timer", "retry/delay_line.p4", "waited >= replay_timer_of(settings)", "waited >= replay_timer_of(settings) - 2000", "shortest interval"),
+        ("LLR-wrap", "retry/retry_receiver.p4", "} else {\n                    meta.counts = 0;\n                    if (ahead[19:19] == 1) {", "} else {\n                    meta.counts = 0;\n                    if (hdr.link.seq < expected) {", "llr_rx_missing_seq"),
     ],
     ids=["a NACK is not heeded", "every frame after a gap is asked for", "a poisoned frame is asked for"],
 )

@@ -105,10 +105,7 @@ class OneFrameBad(RetryCase):
         self.conclude()
 
     def _with(self, harm: Harm, what: str, **expected: int) -> None:
-        if 1 in self.ends:
-            source, _ = self.link_ends(1, 2, profile=self.profiles[1])
-        else:
-            source, _ = self.retry_ends(1, 2)
+        source, _ = self.fresh_ends(1, 2)
         flow = self.flow(1, 2, SIZE, 0)
         into = self.counts(1)
         done = source.out.harm(harm, {Kind.DATA}, count=1, after=MANY // 2 + BURST // 5)

@@ -241,7 +241,7 @@ class TwoPercentLost(RetryCase):
                 *whole,
             ],
             f"{flow.sent} frames, {sum(rule.done for rule in rules)} lost; {grown['llr_tx_replay']} replays of "
-            f"{grown['llr_tx_replayed']} frames towards the tester, {grown['llr_replay_timeouts']} of them by the timer",
+            f"{grown['llr_tx_replayed']} frames to the tester, {grown['llr_replay_timeouts']} of them by the timer",
         )
         self.conclude()
 
