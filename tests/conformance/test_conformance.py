@@ -25,9 +25,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the conformance cases
 needs_bmv2 = pytest.mark.skipif(not all(map(shutil.which, TOOLS["bmv2"])), reason="p4c and BMv2 are not installed")
 
 
-def run(
-    output: Path, *arguments: str, timeout_s: float = 170, **environment: str
-) -> subprocess.CompletedProcess[str]:
+def run(output: Path, *arguments: str, timeout_s: float = 170, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the cases as `make conformance` does, with results in `output`."""
     return subprocess.run(
         [sys.executable, "-m", "ptf_tests.conformance", "--output", str(output), *arguments],
@@ -91,22 +89,30 @@ def test_link_layer_retry_passes_its_cases(target: str, tmp_path: Path) -> None:
     assert all(record["result"] == "pass" and record["measured"] for record in records)
 
 
-@pytest.mark.parametrize(
-    ("case", "file", "right", "wrong", "shown"),
-    [
-        ("LLR-02", "retry/acknowledgements.p4", "llr_nacks.write(port, nacks + 1);", "", "llr_tx_replay"),
-        ("LLR-04", "retry/retry_receiver.p4", "state != NACK_SENT || replay_begins", "ahead != 0", "llr_tx_nack"),
-        ("LLR-05", "retry/retry_receiver.p4", "if (ahead == 0) {", "if (ahead == 0 && !poisoned) {", "llr_tx_nack"),
-        ("LLR-03", "retry/delay_line.p4", "if (from != oldest) {", "if (true) {", "llr_flushes, port 2 = 0"),
-        ("LLR-06", "retry/send_window.p4", "(bit<32>)frames_max_of(settings)", "512", "outstanding frames ="),
-        ("LLR-duplicate", "retry/retry_receiver.p4", "if (ahead[19:19] == 1) {", "if (false) {", "llr_rx_duplicate_seq"),
-        ("LLR-nack", "link/control_frames.p4", "state != SEND_ACKS || (", "(", "LLR_ACKs in the gap"),
-        ("LLR-keep", "retry/delay_line.p4", "seq_t ahead = meta.seq - oldest;", "seq_t ahead = 0x80000;", "first replay"),
-        ("LLR-timer", "retry/delay_line.p4", "waited >= replay_timer_of(settings)", "waited >= replay_timer_of(settings) - 2000", "shortest interval"),
-        ("LLR-wrap", "retry/retry_receiver.p4", "} else {\n                    meta.counts = 0;\n                    if (ahead[19:19] == 1) {", "} else {\n                    meta.counts = 0;\n                    if (hdr.link.seq < expected) {", "llr_rx_missing_seq"),
-    ],
-    ids=["a NACK is not heeded", "every frame after a gap is asked for", "a poisoned frame is asked for"],
-)
+WRONG_RETRY = {
+    "a NACK is not heeded": (
+        "LLR-02", "retry/acknowledgements.p4", "llr_nacks.write(port, nacks + 1);", "", "llr_tx_replay",
+    ),
+    "every frame after a gap is asked for": (
+        "LLR-04", "retry/retry_receiver.p4", "state != NACK_SENT || replay_begins", "ahead != 0", "llr_tx_nack",
+    ),
+    "a poisoned frame is asked for": (
+        "LLR-05", "retry/retry_receiver.p4", "if (ahead == 0) {", "if (ahead == 0 && !poisoned) {", "llr_tx_nack",
+    ),
+    "the window is not looked at": (
+        "LLR-06", "retry/send_window.p4", "(bit<32>)frames_max_of(settings)", "512", "outstanding frames = ",
+    ),
+    "keepalives do not ask for a missing frame": (
+        "LLR-nack", "retry/retry_watch.p4", "meta.reply = MAKE_LLR_NACK;", "", "NACKs in the gap: the first",
+    ),
+    "the replay timer is early": (
+        "LLR-timer", "retry/delay_line.p4", ">= replay_timer_of(settings)", ">= replay_timer_of(settings) - 2000",
+        "shortest interval = ",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "file", "right", "wrong", "shown"), WRONG_RETRY.values(), ids=list(WRONG_RETRY))
 def test_a_wrong_link_layer_retry_fails_its_case(
     case: str, file: str, right: str, wrong: str, shown: str, tmp_path: Path
 ) -> None:
