@@ -6,6 +6,6 @@ import signal
 
 
 def pytest_configure() -> None:
-    """Let what the tests start be interrupted: a shell ignores SIGINT for its background jobs, and children inherit it."""
+    """Let what the tests start be interrupted: a shell has its background jobs, and their children, ignore SIGINT."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
