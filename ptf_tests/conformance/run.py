@@ -93,6 +93,7 @@ RETRY_CASES: Final = {
     "LLR-duplicate": ("retry_rules.Duplicates",),
     "LLR-timer": ("retry_rules.ReplayTimer",),
     "LLR-loss": ("retry_flow.TwoPercentLost",),
+    "LLR-profile": ("retry_rules.InvalidProfiles",),
     "LLR-ports": ("retry_rules.PortsApart",),
 }
 """The tests of each case of link-layer retry, likewise."""

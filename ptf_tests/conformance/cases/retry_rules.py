@@ -6,11 +6,12 @@ from itertools import pairwise
 from typing import Final
 
 from codec.constants import Kind, LinkFlag
+from codec.profile import MAX_OUTSTANDING_BYTES, MAX_OUTSTANDING_FRAMES, LinkProfile, ProfileError
 from controller.retries import ReceiveState, TransmitState
 from ptf_tests.conformance.arrivals import ArrivalTimes
 from ptf_tests.conformance.link_end import LinkEnd
 from ptf_tests.conformance.records import Figure, at_least, at_most, close, exact, near
-from ptf_tests.conformance.retry_case import RetryCase
+from ptf_tests.conformance.retry_case import RetryCase, retrying
 from ptf_tests.conformance.retry_end import RetryEnd, RetrySettings
 from ptf_tests.conformance.settings import FULL_RATE
 from ptf_tests.conformance.wire import Harm
@@ -27,6 +28,13 @@ BEFORE_WRAP: Final = 60
 STATE: Final = ("llr_next_seq", "llr_unacknowledged_seq", "llr_expected_seq", "llr_ack_asked")
 TIMER_US: Final = 200_000
 REPLAYS: Final = 8
+INVALID: Final = (
+    ("outstanding_frames_max", 0),
+    ("outstanding_frames_max", MAX_OUTSTANDING_FRAMES + 1),
+    ("outstanding_bytes_max", 0),
+    ("outstanding_bytes_max", MAX_OUTSTANDING_BYTES + 1),
+)
+REFUSED_S: Final = 0.2
 RUNS: Final = 3
 STAMPED_US: Final = 200
 """What may pass from when the switch stamps a frame until it is on the cable: so much later it seems to come."""
@@ -255,6 +263,50 @@ class ReplayTimer(RetryCase):
         return [later - earlier for earlier, later in pairwise(came)] or [0.0], figures
 
 
+class InvalidProfiles(RetryCase):
+    """Zero or too many outstanding frames or bytes: refused where a profile is made, and by the switch itself."""
+
+    case = "LLR-profile"
+
+    def runTest(self) -> None:
+        for index, (name, value) in enumerate(INVALID):
+            figures = [exact("refused where a profile is made", 1, int(_is_refused(name, value)), "(1: yes)")]
+            self.ends.clear()
+            self._configure(index, **{name: value})
+            before = self.count("bad_retry_profile", 2)
+            end = self.ends[2] = self.new_end(2, self.profiles[2], self.now())
+            self.run_for(REFUSED_S)
+            self.record(
+                None,
+                self.about(2),
+                [
+                    *figures,
+                    exact("link up", 0, int(end.is_ready), "(1: yes)"),
+                    at_least("bad_retry_profile, port 2", 1, self.count("bad_retry_profile", 2) - before, "frames"),
+                    *self.states(2, TransmitState.INIT, ReceiveState.OFF),
+                ],
+            )
+        self._configure(1)
+        self.run_until(lambda: end.is_ready)
+        self.record(
+            None,
+            self.about(2),
+            [
+                exact("link up", 1, int(end.is_ready), "(1: yes)"),
+                *self.states(2, TransmitState.ADVANCE, ReceiveState.SEND_ACKS),
+            ],
+            "a good profile, after those that were refused",
+        )
+        self.conclude()
+
+    def _configure(self, changes: int, **settings: int) -> None:
+        settings = {"outstanding_frames_max": 128, "outstanding_bytes_max": 1 << 20, **settings}
+        if changes:
+            self.change_retry(2, **settings)
+        else:
+            self.retry_links(2, profile=retrying(), up=False, **settings)
+
+
 class PortsApart(RetryCase):
     """Each port has a profile, numbers, replays and a FLUSH of its own: one gives up, the other notices nothing."""
 
@@ -294,6 +346,15 @@ class PortsApart(RetryCase):
             ],
         )
         self.conclude()
+
+
+def _is_refused(name: str, value: int) -> bool:
+    """Tell whether a link profile with this setting is refused because of it."""
+    try:
+        LinkProfile(llr=True, **{name: value})  # type: ignore[arg-type]
+    except ProfileError as error:
+        return f"{name} = {value} is out of range" in str(error)
+    return False
 
 
 def _is_numbered_data(frame: bytes) -> bool:
