@@ -618,6 +618,8 @@ class ActionProfile:
     hash_algorithm: str = ""
     hash_width: int = 0
     max_group_size: int = 0
+    size_semantics: str = ""  # @selector_size_semantics: 'sum_of_weights', 'sum_of_members' or not said
+    max_member_weight: int = 0  # of sum_of_members; 0: no limit
 
 
 @dataclass(frozen=True)
@@ -709,6 +711,7 @@ class Program:
     package: dict[str, str] = field(
         default_factory=dict
     )  # @pkginfo: 'name', 'version', 'organization', 'contact', 'url', 'arch'
+    platform_properties: dict[str, int] = field(default_factory=dict)  # @platform_property
     package_notes: Notes = Notes()
     action_infos: tuple[ActionInfo, ...] = ()  # P4Info's actions, in its order; `actions` are those that tables run
     named_types: tuple[NamedType, ...] = ()

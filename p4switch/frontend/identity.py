@@ -30,6 +30,9 @@ PREFIXES = {
     "digest": 0x17,
 }
 
+# Annotations of action profiles that P4Info has fields for.
+_OF_PROFILES = ("max_group_size", "selector_size_semantics", "max_member_weight")
+
 
 def jenkins_one_at_a_time(text: bytes) -> int:
     """Hash bytes to 32 bits (Bob Jenkins, Dr. Dobb's Journal, 1997)."""
@@ -50,7 +53,7 @@ def identify(objects: Iterable[Named]) -> None:
     ids = _ids(found)
     aliases = _aliases({o.name for o in found})
     for item in found:
-        without = ("max_group_size",) if item.kind == "action_profile" else ()
+        without = _OF_PROFILES if item.kind == "action_profile" else ()
         hidden = annotation(item.annotations, "hidden") is not None
         shown = notes(item.annotations, without)
         identity = ir.Identity(item.name, ids[item.kind, item.name], aliases[item.name], shown, hidden)

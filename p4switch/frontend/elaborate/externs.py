@@ -8,7 +8,7 @@ from p4switch.frontend import types as ty
 from p4switch.frontend.elaborate.arguments import Arguments, Passed
 from p4switch.frontend.elaborate.base import boolean, const, numeric
 from p4switch.frontend.elaborate.notes import number_of
-from p4switch.frontend.elaborate.objects import NOT_IDENTIFIED, control_plane_name
+from p4switch.frontend.elaborate.objects import NOT_IDENTIFIED, annotation, control_plane_name, text_of
 from p4switch.frontend.elaborate.scope import Scope
 from p4switch.frontend.elaborate.typeinfo import TypeInfo
 from p4switch.frontend.elaborate.values import (
@@ -488,13 +488,29 @@ class Externs(Arguments):
             size = self.count(args[1], "an action selector's size")
             width = self.count(args[2], "an action selector's output width")
             group_size = number_of(annotations, "max_group_size") or 0
-            profile = ir.ActionProfile(ir_name, NOT_IDENTIFIED, size, True, algorithm, width, group_size)
+            semantics, weight = self.selector_semantics(annotations)
+            profile = ir.ActionProfile(
+                ir_name, NOT_IDENTIFIED, size, True, algorithm, width, group_size, semantics, weight
+            )
             self.objects.add("action_profile", full_name, annotations, profile)
         elif extern != "Checksum16":
             self.unsupported(
                 loc, f"extern object '{extern}' is not part of v1model", "see v1model.p4 for what there is"
             )
         return ExternVal(kind, name, ir_name, [v for v in values if v is not None])
+
+    def selector_semantics(self, annotations: tuple[ast.Annotation, ...]) -> tuple[str, int]:
+        """What an action selector's size counts, and the most that one of its members may weigh."""
+        found = annotation(annotations, "selector_size_semantics")
+        if found is None:
+            return "", 0
+        semantics = text_of(found).lower()
+        if semantics not in ("sum_of_weights", "sum_of_members"):
+            self.fail(
+                found.loc, f"@selector_size_semantics({text_of(found)})", 'write "sum_of_weights" or "sum_of_members"'
+            )
+        weight = number_of(annotations, "max_member_weight") if semantics == "sum_of_members" else None
+        return semantics, weight or 0
 
     def count(self, arg: Passed, what: str) -> int:
         if isinstance(arg.value, UnknownVal):
