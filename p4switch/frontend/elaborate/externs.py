@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from p4switch import ir
 from p4switch.frontend import ast
 from p4switch.frontend import types as ty
@@ -89,6 +91,7 @@ class Externs(Arguments):
             self.unsupported(node.loc, f"extern function '{name}' is not part of v1model", hint)
             return self.result_stand_in(decl, scope)
         args = self.extern_args(passed, scope, FUNCTIONS[name])
+        self.check_numbers(passed, args, decl.type_params)
         self.emit(ir.ExternCall(node.loc, name, None, args))
         return self.void()
 
@@ -156,6 +159,19 @@ class Externs(Arguments):
             width = max(32, value.value.bit_length() + (value.value < 0))
             return ir.Const(ir.Bits(width), value.value & ((1 << width) - 1))
         return self.materialize(self.convert(value, kind, entry.loc), entry.loc)
+
+    def check_numbers(
+        self,
+        passed: list[Passed],
+        args: tuple[ir.Expr | ir.FieldList | ir.Text, ...],
+        type_params: Collection[str],
+    ) -> None:
+        """Refuse values that are no numbers for parameters of any type: v1model's externs compute with them."""
+        for entry, arg in zip(passed, args, strict=True):
+            generic = isinstance(entry.param.type, ast.NamedType) and entry.param.type.name in type_params
+            if generic and isinstance(arg, ir.Expr) and not isinstance(arg.type, ir.Bits | ir.Bool):
+                found = entry.value.what if entry.value is not None else "something else"
+                self.fail(entry.loc, f"parameter '{entry.param.name}' needs a number, found {found}")
 
     def field_list(self, value: Operand, loc: Loc) -> ir.FieldList:
         items: list[ir.Expr] = []
@@ -265,6 +281,7 @@ class Externs(Arguments):
         if extern == "register" and isinstance(ty.underlying(kind.args[0]), ty.Struct):
             self.packed_access(qualified, base.ir_name, kind.args[0], args, node.loc)
             return self.void()
+        self.check_numbers(passed, args, (*decl.type_params, *kind.decl.type_params))
         self.emit(ir.ExternCall(node.loc, qualified, base.ir_name, args))
         if extern == "direct_meter":
             self.direct_meter_targets[base.ir_name] = args[0]  # type: ignore[assignment]

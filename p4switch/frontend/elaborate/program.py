@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -11,7 +10,7 @@ from p4switch import ir
 from p4switch.frontend import ast
 from p4switch.frontend import types as ty
 from p4switch.frontend.elaborate.calls import applied_tables
-from p4switch.frontend.elaborate.notes import field_ids, notes
+from p4switch.frontend.elaborate.notes import MAX_NUMBER, field_ids, notes
 from p4switch.frontend.elaborate.objects import (
     GLOBAL,
     IN_BLOCK,
@@ -556,10 +555,11 @@ class Elaborator(Parsers):
             assert isinstance(part, Value)
             found = annotation(field.annotations, "field_list")
             if found is not None:
-                for number in self.list_numbers(found):
-                    fields: list[ir.Expr] = []
-                    self.flatten(part, field.loc, fields)
-                    lists.setdefault(number, []).extend(fields)
+                with self.collecting():
+                    for number in self.list_numbers(found):
+                        fields: list[ir.Expr] = []
+                        self.flatten(part, field.loc, fields)
+                        lists.setdefault(number, []).extend(fields)
             else:
                 self.field_lists_in(part, lists)
 
@@ -567,7 +567,7 @@ class Elaborator(Parsers):
         numbers = []
         for kind, text in found.tokens:
             if kind == "INT":
-                numbers.append(int(re.sub(r"^\d+[ws]", "", text), 0))
+                numbers.append(parse_int(text, found.loc)[0])
             elif kind == "ID":
                 operand = self.globals.find(text)
                 if isinstance(operand, Value) and operand.constant is not None:
@@ -657,8 +657,8 @@ def platform_properties(main: ast.Instantiation) -> dict[str, int]:
             numbers[key] = value.value
         for key, number in numbers.items():
             if key in _PLATFORM_FIELDS:
-                if number >= 1 << 31:
-                    raise Failure(found.loc, f"'{key}' in @platform_property is {number}", "at most 2147483647")
+                if number > MAX_NUMBER:
+                    raise Failure(found.loc, f"'{key}' in @platform_property is {number}", f"at most {MAX_NUMBER}")
                 properties[key] = number
     return properties
 

@@ -191,7 +191,7 @@ class Tables(KeyNames):
         if "size" in properties:
             with self.collecting():
                 size = self.constant_int(properties["size"].value, "a table's size")
-                if size < 0:
+                if not 0 <= size < 1 << 32:
                     self.fail(properties["size"].loc, f"size of table '{node.name}' is {size}")
         entries: tuple[ir.ConstEntry, ...] = ()
         if node.entries is not None and len(key_types) == len(node.keys):

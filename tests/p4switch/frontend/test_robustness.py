@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import re
 import time
 from pathlib import Path
 
@@ -11,35 +9,6 @@ import pytest
 
 from p4switch.frontend import CompileError, compile_p4
 from tests.p4switch.frontend.programs import source
-
-PROGRAMS = sorted(Path(__file__).parent.glob("p4info/*.p4")) + sorted(Path(__file__).parent.glob("golden/*.p4"))
-_PIECE = re.compile(r'[A-Za-z_]\w*|\d\w*|\s+|"[^"\n]*"|.', re.DOTALL)
-_NOISE = (
-    *("bit", "int", "if", "else", "{", "}", "(", ")", ";", ",", "<", ">", "[", "]", ".", "+", "-", "++", "&&", "||"),
-    *("=", "==", "1", "0", "8w5", "4s3", "true", "false", "header", "struct", "table", "action", "state", "in"),
-    *("transition", "select", "apply", "inout", "out", "error", "default", "_", "...", "{#}", "&", "&&&", ".."),
-    *(":", "?", "!", "~", "exact", "lpm", "switch", "return", "exit", "for"),
-)
-
-
-def mutate(text: str, chance: random.Random) -> str:
-    """Delete, insert, replace, swap or repeat a few tokens."""
-    pieces = _PIECE.findall(text)
-    for _ in range(chance.choice([1, 1, 2, 4])):
-        i = chance.randrange(len(pieces))
-        way = chance.randrange(5)
-        if way == 0 and len(pieces) > 1:
-            del pieces[i]
-        elif way == 1:
-            pieces.insert(i, chance.choice(_NOISE))
-        elif way == 2:
-            pieces[i] = chance.choice(_NOISE)
-        elif way == 3:
-            j = chance.randrange(len(pieces))
-            pieces[i], pieces[j] = pieces[j], pieces[i]
-        else:
-            pieces[i:i] = pieces[i : i + chance.randrange(20)]
-    return "".join(pieces)
 
 
 def compile_text(path: Path, text: str) -> None:
@@ -54,13 +23,6 @@ def compile_text(path: Path, text: str) -> None:
             assert diagnostic.loc.file
             assert diagnostic.loc.line >= 1
             assert diagnostic.loc.column >= 1
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_mutated_programs(tmp_path: Path, seed: int) -> None:
-    chance = random.Random(seed)
-    for _ in range(40):
-        compile_text(tmp_path / "mutated.p4", mutate(chance.choice(PROGRAMS).read_text(), chance))
 
 
 @pytest.mark.parametrize("depth", [100, 1_000, 20_000])
