@@ -99,6 +99,7 @@ static void parse(p4_switch *sw, struct packet *k)
 {
     struct p4_packet *p = &k->p;
     p->std.parser_error = 0;
+    p->rounds_left = P4_MAX_ROUNDS;
     k->block = "parser";
     sw->program->parse(p);
     uint32_t parsed = (p->cursor_bits + 7) / 8;
@@ -510,6 +511,7 @@ static void egress(p4_switch *sw, struct packet *k, uint32_t port, struct queue 
     p->std.egress_spec = 0;  /* BMv2: anything but the drop port */
     p->std.packet_length = (uint32_t)p->length;
     if (q->rate_pps | q->rate_bps) pace(sw, q, (uint32_t)p->length);
+    p->rounds_left = P4_MAX_ROUNDS;
     k->block = "egress";
     sw->program->egress(p);
 
