@@ -92,6 +92,11 @@ class Externs(Arguments):
             return self.result_stand_in(decl, scope)
         args = self.extern_args(passed, scope, FUNCTIONS[name])
         self.check_numbers(passed, args, decl.type_params)
+        if name == "mark_to_drop" and not args:  # the deprecated form without an argument
+            standard = self.roots.get("standard_metadata")
+            if standard is None:
+                self.fail(node.loc, "mark_to_drop() outside of the package's blocks", "give it standard_metadata")
+            args = (standard.expr,)
         self.emit(ir.ExternCall(node.loc, name, None, args))
         return self.void()
 
@@ -117,6 +122,7 @@ class Externs(Arguments):
         return self.void()
 
     own_field_lists: dict[int, tuple[ir.Expr, ...]]
+    roots: dict[str, Value]  # hdr, meta and standard_metadata
 
     def void(self) -> Operand:
         return VoidVal()
