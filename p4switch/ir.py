@@ -481,9 +481,10 @@ class MatchKind(StrEnum):
 
 @dataclass(frozen=True)
 class Param:
-    """An action-data parameter; id is P4Info's (1, 2, ...)."""
+    """An action-data parameter; id is P4Info's (1, 2, ...). variable: what the body calls it; @name changes `name` alone."""
 
     name: str
+    variable: str
     type: Bits  # Bool parameters are lowered to Bits(1)
     id: int
     notes: Notes = Notes()
