@@ -481,7 +481,7 @@ class MatchKind(StrEnum):
 
 @dataclass(frozen=True)
 class Param:
-    """An action-data parameter; id is P4Info's (1, 2, ...). variable: what the body calls it; @name changes `name` alone."""
+    """An action-data parameter; id is P4Info's (1, 2, ...). variable: what the body calls it, whatever its @name."""
 
     name: str
     variable: str
