@@ -24,9 +24,17 @@ parser P(packet_in packet, out headers_t hdr, inout metadata_t meta, inout stand
         transition accept;
     }
 }
+control Exchange<T>(inout T a, inout T b)(T mask) {
+    apply {
+        T kept = a;
+        a = b & mask;
+        b = kept;
+    }
+}
 control V(inout headers_t hdr, inout metadata_t meta) { apply { } }
 control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     register<bit<16>>(2) cells;
+    Exchange<bit<8>>(0x0F) bytes;
     apply {
         std.egress_spec = 2;
         exchange(hdr.p.value.first, hdr.p.value.second);
@@ -41,6 +49,7 @@ control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
         bit<8> bound;
         hash(bound, HashAlgorithm.crc16, 8w7, { back }, 8w1);
         hdr.s.value.x = hdr.s.value.x + bound;
+        bytes.apply(hdr.p.value.first, hdr.p.value.second);
     }
 }
 control E(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) { apply { } }
