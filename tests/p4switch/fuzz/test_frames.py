@@ -16,8 +16,14 @@ from p4switch.stf.script import parse
 from p4switch.toolchain import RUNTIME, compiler
 from tests.p4switch.fuzz import TIMES
 
-PROGRAMS = Path(__file__).parents[1] / "language" / "programs"
-NAMES = sorted({script.name.split(".")[0] for script in PROGRAMS.glob("*.stf")})
+TESTS = Path(__file__).parents[1]
+INCLUDE = TESTS / "language" / "programs"
+PROGRAMS = sorted(
+    program
+    for folder in ("language/programs", "server/programs", "trace", "frontend/p4info", "runtime")
+    for program in (TESTS / folder).glob("*.p4")
+    if program.name not in ("common.p4", "parser_types.p4")  # which others include
+)
 FLAGS = ["-std=gnu11", "-O1", "-g", "-w", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", f"-I{RUNTIME}"]
 ROUNDS = 300
 
@@ -37,13 +43,14 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_random_frames(name: str, driver: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.stem)
+def test_random_frames(program: Path, driver: Path, tmp_path: Path) -> None:
     source, library, frames = (tmp_path / file for file in ("program.c", "program.so", "frames"))
-    container = compile_container(PROGRAMS / f"{name}.p4", [], {})
+    container = compile_container(program, [INCLUDE], {})
     source.write_text(container.c_source)
     compile_c("-shared", "-fPIC", source, "-o", library)
-    packets = [s.data for script in PROGRAMS.glob(f"{name}.*stf") for s in parse(script) if s.keyword == "packet"]
+    scripts = program.parent.glob(f"{program.stem}.*stf")
+    packets = [s.data for script in scripts for s in parse(script) if s.keyword == "packet"]
     data = [bytes.fromhex(digits or "") for digits in packets]
     frames.write_bytes(b"".join(struct.pack("=I", len(frame)) + frame for frame in data))
     command = [driver, library, frames, "1", str(ROUNDS * TIMES)]
