@@ -24,17 +24,17 @@ parser P(packet_in packet, out headers_t hdr, inout metadata_t meta, inout stand
         transition accept;
     }
 }
-control Exchange<T>(inout T a, inout T b)(T mask) {
+control Exchange<T>(inout T a, inout T b) {
     apply {
         T kept = a;
-        a = b & mask;
+        a = b;
         b = kept;
     }
 }
 control V(inout headers_t hdr, inout metadata_t meta) { apply { } }
 control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     register<bit<16>>(2) cells;
-    Exchange<bit<8>>(0x0F) bytes;
+    Exchange<bit<8>>() bytes;
     apply {
         std.egress_spec = 2;
         exchange(hdr.p.value.first, hdr.p.value.second);

@@ -1,9 +1,8 @@
 /* Pragmas and annotations that nobody knows are kept or passed over, wherever they stand. */
 #pragma whatever "some text" 17
-@pragma once more
 #include "common.p4"
 @unknown(1, { 2, "three" }, x.y) struct extra_t { @anything bit<8> f; @more[1, 2] bit<8> g; }
-#pragma in_the_middle
+@pragma once more
 @inline @noSideEffects bit<8> same(@odd in bit<8> x) { return x; }
 @pragma stage 4
 control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
