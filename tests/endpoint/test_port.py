@@ -153,7 +153,7 @@ def test_events_come_before_what_came_first(cable: tuple[str, str]) -> None:
     try:
         for frame in (data, cut, data, event, event):
             near.send(frame)
-        got = []
+        got: list[bytes] = []
         deadline = time.monotonic() + 10
         while len(got) < 5 and time.monotonic() < deadline:
             frame_or_none = far.receive()
