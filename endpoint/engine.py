@@ -10,7 +10,6 @@ interrupted (Ctrl-C) leaves neither held.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import select
@@ -234,8 +233,6 @@ class Engine:
         self._written.wake()
 
     def _run(self) -> None:
-        with contextlib.suppress(PermissionError):  # without CAP_SYS_NICE it takes its turn like everybody
-            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
         try:
             timeout = _TICK_S
             while not self._stopping:
@@ -275,6 +272,8 @@ class Engine:
     def _serve(self, descriptor: int, event: int) -> bool:
         """Take frames from a port; tell whether there may be more."""
         plane, port, link = self._polled[descriptor]
+        if descriptor in self._urgent:
+            port.event_waits = True
         if event & select.EPOLLOUT:
             port.flush()
             if not port.backlogged:

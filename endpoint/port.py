@@ -64,6 +64,8 @@ class Port:
                 raw.setblocking(False)
                 _bind(raw, iface)
             undo.pop_all()
+        self.event_waits = True
+        """To be set when the last of `filenos` is readable: no frame of data costs a look at the other socket."""
         self._buffer = bytearray(MAX_FRAME + 1)  # one more, so that an overlong frame shows
         self._view = memoryview(self._buffer)
 
@@ -81,8 +83,14 @@ class Port:
         return bool(self._backlog)
 
     def receive(self) -> memoryview | None:
-        """Return the next frame, valid until the next call, or None when there is none; EVENT frames come first."""
-        length = self._receive(self._events) or self._receive(self._socket)
+        """Return the next frame, valid until the next call, or None when there is none; EVENT frames come first, where
+        `event_waits` says that there are some."""
+        length = 0
+        if self.event_waits:
+            length = self._receive(self._events)
+            self.event_waits = length > 0
+        if not length:
+            length = self._receive(self._socket)
         if not length:
             return None
         self.counters["rx_frames"] += 1
