@@ -179,7 +179,8 @@ const bit<32> BEST_EFFORT_MOST = 48; // frames of best-effort VCs in a managed p
 const bit<32> EPOCH_MIN = 0x100; // so that a redraw may change the bits below without reaching 0
 
 // --------------------------------------------------------------------------------------------------------------- LLR
-// What may be sent and not acknowledged: of so many frames the sizes are remembered. A profile that wants more is refused.
+// What may be sent and not acknowledged: of so many frames the sizes are remembered. A profile that wants more is
+// refused.
 const bit<16> OUTSTANDING_FRAMES_MOST = 512;
 const bit<32> OUTSTANDING_BYTES_MOST = 2122752; // of as many largest frames
 const bit<24> LINE_MOST = 4096;      // copies in the line, of all ports, above which no new frame is numbered
