@@ -251,7 +251,7 @@ class WindowOfBytes(SenderTest):
 
 
 class WindowsThatCannotWork(RetryTest):
-    """With a window of nothing, or above what the switch remembers, a link stays down and says why; else it comes up."""
+    """With a window of nothing, or one above what the switch remembers, a link stays down and says why."""
 
     def runTest(self) -> None:
         (peer,) = self.retry_links(2, up=False)
