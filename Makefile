@@ -78,7 +78,7 @@ help:
 	@echo "make bench        switch, RDMA by size, all-reduce by size and GPUs, payload of wire bytes, compile times, memory;"
 	@echo "                    ARGS='rdma collectives' for some of them; tables, and plots in build/bench"
 	@echo "make lint         formatting, lint, types (make format repairs the first two)"
-	@echo "make conformance  the field's cases for credits (CBFC) and the forwarding header, a record each in build/conformance"
+	@echo "make conformance  the field's cases for credits (CBFC), retry (LLR) and the header, a record each in build/conformance"
 	@echo "                    CONFORMANCE_ARGS='--case CBFC-04 --quick'    P4_TARGET=bmv2"
 	@echo "make clean        remove what was built; make distclean removes the Python environments too"
 

@@ -17,6 +17,7 @@ RESULTS = Path(__file__).resolve().parent.parent / "build" / "bench" / "results.
 
 BENCHES = {
     "packet_rate": "one switch: frames per second against a plain forwarder, and round trip",
+    "tables": "one switch: frames per second by entries, updates, updates under traffic, rounds inside",
     "credits": "one switch: what credits cost, and what holding frames takes",
     "endpoint": "one GPU: load/store round trips and rates",
     "rdma": "two GPUs: RDMA writes by size, and where they overtake stores",

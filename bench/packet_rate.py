@@ -159,7 +159,7 @@ def compile_tool(source: Path, target: Path) -> Path:
 # ------------------------------------------------------------------------------------------------------- the measuring
 
 
-def _cables() -> None:
+def cables() -> None:
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     for near, far in zip(SWITCH_ENDS, FAR_ENDS, strict=True):
         mtu = ("mtu", str(MTU))
@@ -179,7 +179,7 @@ def _frame(size: int) -> bytes:
     return frames.open_frame(frames.oefh(vc=0, dst=2, src=1, next=int(Next.TMA)) + transaction + crc)
 
 
-def _received(iface: str) -> int:
+def received(iface: str) -> int:
     """Return the frames that an interface has received."""
     for line in Path("/proc/self/net/dev").read_text().splitlines():
         name, _, counts = line.partition(":")
@@ -210,9 +210,9 @@ def _rate(pid: int, load: Path, frame: bytes) -> tuple[float, float]:
         sender.stdin.write(frame)
         sender.stdin.close()
         time.sleep(WARM_UP_S)
-        start, before, cpu = time.monotonic(), _received(FAR_ENDS[1]), _cpu_ns(pid)
+        start, before, cpu = time.monotonic(), received(FAR_ENDS[1]), _cpu_ns(pid)
         time.sleep(WINDOW_S)
-        count, cpu = _received(FAR_ENDS[1]) - before, _cpu_ns(pid) - cpu
+        count, cpu = received(FAR_ENDS[1]) - before, _cpu_ns(pid) - cpu
         elapsed = time.monotonic() - start
         sender.wait()
     if not count:
@@ -309,7 +309,7 @@ def main() -> int:
         for row in measure():
             print(row)
         return 0
-    _cables()
+    cables()
     targets = [P4Target("p4switch", "p4switch")]
     if all(shutil.which(tool) for tool in ("p4c-bm2-ss", "simple_switch_grpc", "simple_switch_CLI")):
         targets.append(P4Target("bmv2", "BMv2"))

@@ -1,6 +1,6 @@
 """Control a fabric, or look at one: `python -m controller [COMMAND] [SWITCH ...]`.
 
-Commands: run, status, counters, credits, watch, drift, routes.
+Commands: run, status, counters, credits, watch, events, drift, routes.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from rich.table import Table
 
 from codec.fabric import Fabric, FabricError, SwitchNode
 from controller.entities import drift
+from controller.event_history import FILE, Shown, load
+from controller.link_watch import dead_ports
 from controller.pipeline import Pipeline, PipelineError
 from controller.probing import NoAnswers, ProbeFiles
-from controller.reader import ReadError, RegistersHidden, SwitchReader
+from controller.reader import CPU_PORT, ReadError, RegistersHidden, SwitchReader
 from controller.routes import entries_for
 from controller.runstate import INSIDE, RunState
 from controller.status import ControllerStatus
@@ -41,7 +43,8 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         "command", nargs="?", default="run", choices=list(COMMANDS),
         help="run: program the switches and look after them; status: what the running controller says; "
         "counters: frames and drops per port; credits: those of managed links, per port and virtual channel; "
-        "watch: the same, live; drift: what was edited by hand; routes: what would be installed",
+        "watch: the same, live; events: which links died or came back, oldest first; "
+        "drift: what was edited by hand; routes: what would be installed",
     )  # fmt: skip
     parser.add_argument("switches", nargs="*", metavar="SWITCH", help="only these switches (not for run)")
     parser.add_argument(
@@ -156,12 +159,30 @@ def watch_credits(fabric: Fabric, options: argparse.Namespace) -> int:
     return 0
 
 
+def show_events(fabric: Fabric, options: argparse.Namespace) -> int:
+    """Print the history of links that the controller has kept since the fabric was started."""
+    names = {node.name for node in _chosen(fabric, options)}
+    print(Shown(event for event in load(options.status.with_name(FILE)) if event.switch in names))
+    return 0
+
+
+def _dead_links(fabric: Fabric) -> set[tuple[str, int]]:
+    """Return the dead ports of all switches: name of the switch, number of the port."""
+    dead = set()
+    for node in fabric.switches:
+        with SwitchReader(node) as reader:
+            counts = {number: port.link for number, port in reader.counters().items() if number != CPU_PORT}
+            dead |= {(node.name, number) for number in dead_ports(counts)}
+    return dead
+
+
 def show_drift(fabric: Fabric, options: argparse.Namespace) -> int:
     """Print how the switches differ from what the controller means them to hold; exit with 1 if they do."""
     differs = False
+    dead = _dead_links(fabric)
     for node in _chosen(fabric, options):
         with SwitchReader(node) as reader:
-            for line in drift(entries_for(fabric, node), reader.entries()):
+            for line in drift(entries_for(fabric, node, dead), reader.entries()):
                 print(f"{node.name}: {line}")
                 differs = True
     if not differs:
@@ -179,7 +200,7 @@ def show_routes(fabric: Fabric, options: argparse.Namespace) -> int:
 
 COMMANDS: dict[str, Callable[[Fabric, argparse.Namespace], int]] = {
     "run": run, "status": show_status, "counters": show_counters, "credits": show_credits,
-    "watch": watch_credits, "drift": show_drift, "routes": show_routes,
+    "watch": watch_credits, "events": show_events, "drift": show_drift, "routes": show_routes,
 }  # fmt: skip
 
 

@@ -23,6 +23,8 @@ from controller import retries
 from controller.credits import PortCredits, parse_answer, probe
 from controller.entities import drift, from_p4, to_p4
 from controller.entries import Entry
+from controller.event_history import LINK_UP, LinkEvent
+from controller.link_watch import COUNTERS, PERIOD_S, LinkWatch
 from controller.links import managed_ports
 from controller.packets import PROBE_REASON, describe_packet_in
 from controller.pipeline import Pipeline, push, read_cookie
@@ -53,8 +55,8 @@ log = logging.getLogger(__name__)
 class SwitchAgent:
     """Keep one switch programmed.
 
-    `changed` is called after every change of `status`. `known_cookie` is the push that an earlier controller completed,
-    so that a restarted controller does not install again over edits by hand.
+    `changed` is called after every change of `status`, `link_changes` with what became of links. `known_cookie` is the
+    push that an earlier controller completed, so that a restarted controller does not install again over edits by hand.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class SwitchAgent:
         plan: Plan,
         pipeline: Pipeline,
         changed: Callable[[], None],
+        link_changes: Callable[[list[LinkEvent]], None],
         known_cookie: int | None = None,
     ) -> None:
         self.node = node
@@ -73,6 +76,8 @@ class SwitchAgent:
         """What the managed ports answered to the last probes, by port."""
         self._retries: dict[int, retries.PortRetry] = {}
         self._changed = changed
+        self._link_changes = link_changes
+        self._links = LinkWatch(node)
         self._down = asyncio.Event()
         self._connected: fy.Switch | None = None
 
@@ -99,6 +104,44 @@ class SwitchAgent:
             self.credits.clear()
             self._set(state=State.CONNECTING, primary=False)
             await asyncio.sleep(RECONNECT_S)
+
+    @property
+    def dead_ports(self) -> frozenset[tuple[str, int]]:
+        """The ports to other switches that are dead: name of the switch, number of the port."""
+        return frozenset(
+            (self.node.name, port.port)
+            for port in self.node.ports
+            if port.role == "fabric" and port.port in self._links.dead
+        )
+
+    async def follow(self, entries: Sequence[Entry]) -> int | None:
+        """Change what other entries are planned now; return how many, None when the switch cannot be written to.
+
+        What was edited by hand is left as it is.
+        """
+        old = {item.key: item for item in self.plan.entries}
+        new = {item.key: item for item in entries}
+        if old == new:
+            return 0
+        switch = self._connected
+        if switch is None or not self.status.primary or self.status.state is not State.PROGRAMMED:
+            return None
+        try:
+            have = {item.key: item for item in await self._read(switch)}
+            added = [item for key, item in new.items() if key not in old and key not in have]
+            changed = [
+                item for key, item in new.items() if key in old and item != old[key] and have.get(key) == old[key]
+            ]
+            gone = [item for key, item in old.items() if key not in new and have.get(key) == item]
+            await switch.insert([to_p4(item) for item in added])  # groups, before routes refer to them
+            await switch.modify([to_p4(item) for item in changed])
+            await switch.delete([to_p4(item) for item in gone])
+            self.plan = dataclasses.replace(self.plan, entries=tuple(entries))
+            await self._show_drift(switch)
+        except RpcError as error:
+            log.warning("%s: routes not changed: %s", self.node.name, error)
+            return None
+        return len(added) + len(changed) + len(gone)
 
     async def send_probes(self, source_id: int) -> None:
         """Ask the switch for credits and retries of its managed ports; the answers come into `credits`."""
@@ -160,6 +203,7 @@ class SwitchAgent:
 
     def _channel_up(self, switch: fy.Switch) -> None:
         switch.create_task(self._log_packets(switch), background=True, name="packets")
+        switch.create_task(self._watch_links(switch), background=True, name="links")
 
     def _channel_down(self, _switch: fy.Switch) -> None:
         self._down.set()
@@ -264,6 +308,26 @@ class SwitchAgent:
             if not lines:
                 log.info("%s: holds again what the controller installed", self.node.name)
         self._set(state=State.PROGRAMMED, entries=len(self.plan.entries), drift=lines, error="")
+
+    async def _watch_links(self, switch: fy.Switch) -> None:
+        """Look at the counters of links for as long as the connection lasts."""
+        wanted = [fy.P4CounterEntry(name, index=port.port) for port in self.node.ports for name in COUNTERS]
+        while wanted:
+            await asyncio.sleep(PERIOD_S)
+            if self.status.state is not State.PROGRAMMED:
+                continue
+            counts: dict[int, dict[str, int]] = {port.port: {} for port in self.node.ports}
+            try:
+                async for cell in cast(AsyncIterator[fy.P4CounterEntry], switch.read(wanted)):
+                    counts[cast(int, cell.index)][cell.counter_id] = cell.packet_count
+            except (*RpcError, LookupError, ValueError):  # it is going away, or somebody has put in another program
+                continue
+            events = self._links.update(counts, time.time())
+            for event in events:
+                level = logging.INFO if event.what == LINK_UP else logging.WARNING
+                log.log(level, "%s: %s: port %d, %s", event.switch, event.what, event.port, event.peer)
+            if events:
+                self._link_changes(events)
 
     async def _log_packets(self, switch: fy.Switch) -> None:
         window, lines, quiet = 0, 0, 0

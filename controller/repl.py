@@ -15,6 +15,7 @@ from typing import Final
 
 from codec.fabric import Fabric, FabricError, SwitchNode
 from controller.editor import next_election_id
+from controller.event_history import FILE
 from controller.runstate import RunState
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
@@ -28,6 +29,7 @@ p4runtime-shell on {switch} ({grpc}, device {device_id}). Tables are described i
   te.match["tenant"] = "1"; te.match["dst"] = "{dst}"; te.action["port"] = "{port}"
   te.modify()                                           ... changed at once; also te.insert() and te.delete()
   for c in counter_entry["port_rx"].read(): print(c)    frames per port
+  events                                                which links died or came back; events(100), events("s1")
   tables                                                all tables; exit to leave
 
 The controller keeps running and leaves your edits alone: `.venv/bin/python -m controller drift` lists them.
@@ -39,10 +41,11 @@ def election_id() -> str:
     return "{},{}".format(*next_election_id())
 
 
-def shell_command(node: SwitchNode) -> list[str]:
+def shell_command(node: SwitchNode, run_dir: Path) -> list[str]:
     """Return the command that opens the shell on a switch, to be run on the fabric's network."""
     return [
-        *(str(SHELL_PYTHON), "-m", "p4runtime_sh", "--grpc-addr", node.grpc),
+        *("env", f"PYTHONPATH={REPOSITORY}", str(SHELL_PYTHON), "-m", "controller.shell", str(run_dir / FILE)),
+        *("--grpc-addr", node.grpc),
         *("--device-id", str(node.device_id), "--election-id", election_id()),
     ]
 
@@ -70,7 +73,7 @@ def main(argv: list[str] | None = None) -> int:
     print(
         INTRO.format(switch=node.name, grpc=node.grpc, device_id=node.device_id, dst=shown, port=port.port), flush=True
     )
-    command = state.enter(shell_command(node))
+    command = state.enter(shell_command(node, options.run_dir.resolve()))
     os.execvp(command[0], command)
 
 

@@ -7,18 +7,25 @@ import contextlib
 import logging
 import os
 import signal
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
 import finsy as fy
 import grpc
 
 from codec.fabric import Fabric
 from controller.agent import SwitchAgent
+from controller.event_history import FILE, ROUTES_CHANGED, LinkEvent, append
 from controller.pipeline import Pipeline
 from controller.plan import Plan
 from controller.probing import PERIOD_S, ProbeFiles
+from controller.routes import entries_for
 from controller.status import ControllerStatus
+
+SETTLE_S: Final = 0.5
+"""From a change of links to that of routes: a cable that is only touched changes none."""
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +50,18 @@ async def serve(fabric: Fabric, pipeline: Pipeline, status_path: Path) -> None:
             log.info("the fabric is programmed: %d switches", len(status.switches))
         was_ready = status.ready
 
+    history = status_path.with_name(FILE)
+    links_changed = asyncio.Event()
+
+    def note(events: list[LinkEvent]) -> None:
+        try:
+            append(history, events)
+        except OSError as error:
+            log.warning("%s: not written: %s", history, error.strerror)
+        links_changed.set()
+
     agents = {
-        node.name: SwitchAgent(node, Plan.of(fabric, node), pipeline, publish, known.get(node.name))
+        node.name: SwitchAgent(node, Plan.of(fabric, node), pipeline, publish, note, known.get(node.name))
         for node in fabric.switches
     }
     status.switches.update({name: agent.status for name, agent in agents.items()})
@@ -54,7 +71,34 @@ async def serve(fabric: Fabric, pipeline: Pipeline, status_path: Path) -> None:
             for agent in agents.values():
                 group.create_task(agent.run())
             group.create_task(_probe(agents, fabric, ProbeFiles(status_path.parent)))
+            group.create_task(_reconcile(agents, fabric, links_changed, note))
     log.info("stopped")
+
+
+async def _reconcile(
+    agents: Mapping[str, SwitchAgent],
+    fabric: Fabric,
+    changed: asyncio.Event,
+    note: Callable[[list[LinkEvent]], None],
+) -> None:
+    """Let the routes follow the links between switches, some time after the data plane has done what it can."""
+    followed: frozenset[tuple[str, int]] = frozenset()
+    while True:
+        await changed.wait()
+        changed.clear()
+        await asyncio.sleep(SETTLE_S)
+        dead = frozenset[tuple[str, int]]().union(*(agent.dead_ports for agent in agents.values()))
+        if dead == followed:
+            continue
+        counts = {name: await agent.follow(entries_for(fabric, agent.node, dead)) for name, agent in agents.items()}
+        for name, count in counts.items():
+            if count:
+                log.info("%s: %d entries changed, as links between switches have", name, count)
+                note([LinkEvent(time.time(), name, 0, "", ROUTES_CHANGED, count)])
+        if None in counts.values():
+            changed.set()  # somebody else is in charge of a switch, or it is away: later
+        else:
+            followed = dead
 
 
 async def _probe(agents: Mapping[str, SwitchAgent], fabric: Fabric, files: ProbeFiles) -> None:

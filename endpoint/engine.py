@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import os
 import select
+import sys
 import threading
 import time
 from collections import Counter
@@ -36,7 +37,12 @@ from endpoint.transfer import Transfer
 from endpoint.waiters import Waiters
 
 _BATCH: Final = 32
-"""Frames taken from one port, or sent by one caller, before the others get their turn."""
+"""Requests sent by one caller before the others get their turn."""
+_TAKEN: Final = 8
+"""Frames taken from one port before the other ports, and the states of the links, get their turn: some 0.5 ms."""
+_SWITCH_INTERVAL_S: Final = 0.0005
+"""So long at most the receive thread waits for a program that computes in Python, in the whole process; Python's own
+5 ms would be most of the time that it takes to act on an event."""
 _OVERSLEPT_S: Final = 0.005
 """Time overslept that a GPU with a service time makes up for."""
 _TICK_S: Final = 0.02
@@ -84,7 +90,7 @@ class Engine:
         self._counters = counters
         self._service_s = service_s
         self._free_at = 0.0
-        self._batch = 1 if service_s else _BATCH
+        self._batch = 1 if service_s else _TAKEN
         self.callers = threading.Lock()
         self.lock = threading.Lock()
         self._room = Waiters()
@@ -96,6 +102,8 @@ class Engine:
         self._last_request = 0.0
         self._polled: dict[int, tuple[int, Port, LinkLayer]] = {}
         """Plane, port and link of each descriptor."""
+        self._urgent = {carriers.fileno()}
+        """Those that tell of dead links: they come before data."""
         self._impaired: dict[int, ImpairedPort] = {}
         self._wake: int
         self._epoll: select.epoll
@@ -105,13 +113,16 @@ class Engine:
         """Begin to receive."""
         self._initiator = initiator
         self._tma = tma
+        sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_INTERVAL_S))
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._epoll = select.epoll()
         self._epoll.register(self._wake, select.EPOLLIN)
         self._epoll.register(self._carriers.fileno(), select.EPOLLIN)
         for plane, port in self._ports.items():
-            self._epoll.register(port.fileno(), select.EPOLLIN)
-            self._polled[port.fileno()] = plane, port, self._links[plane]
+            self._urgent.add(port.filenos()[-1])
+            for descriptor in port.filenos():
+                self._epoll.register(descriptor, select.EPOLLIN)
+                self._polled[descriptor] = plane, port, self._links[plane]
             if isinstance(port, ImpairedPort):
                 self._impaired[port.fileno()] = port
         self._thread.start()
@@ -226,6 +237,7 @@ class Engine:
             timeout = _TICK_S
             while not self._stopping:
                 events = self._epoll.poll(timeout)
+                events.sort(key=lambda event: event[0] not in self._urgent)
                 if self._impaired:
                     events += [(fd, select.EPOLLIN) for fd, port in self._impaired.items() if port.has_arrivals]
                 again = False
@@ -233,6 +245,8 @@ class Engine:
                     if descriptor == self._carriers.fileno():
                         self._carriers.drain()
                         self._next_look = 0.0
+                        with self.lock:
+                            self._poll_links(time.monotonic())
                     elif descriptor != self._wake:
                         self._let_callers_in()
                         with self.lock:
@@ -258,6 +272,8 @@ class Engine:
     def _serve(self, descriptor: int, event: int) -> bool:
         """Take frames from a port; tell whether there may be more."""
         plane, port, link = self._polled[descriptor]
+        if descriptor in self._urgent:
+            port.event_waits = True
         if event & select.EPOLLOUT:
             port.flush()
             if not port.backlogged:
@@ -286,7 +302,8 @@ class Engine:
         look = now >= self._next_look
         if look:
             self._next_look = now + _LOOK_S
-        for _, port, link in self._polled.values():
+        for plane, port in self._ports.items():
+            link = self._links[plane]
             if look:
                 link.carrier(self._carriers.is_up(port.iface))
             due = min(due, link.poll(now) or math.inf)

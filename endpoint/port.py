@@ -1,4 +1,6 @@
-"""A port: a raw socket on an interface of the GPU.
+"""A port: raw sockets on an interface of the GPU, one for EVENT frames and one for all others.
+
+What a switch tells of a dead link must not wait behind data: a busy GPU may have hundreds of frames to take first.
 
 Facts of Linux that shape it: an AF_PACKET socket sees the frames that it sent itself unless told otherwise; it is
 charged some 1,300 bytes of its buffer for even the smallest frame, so that the default buffer takes 256; a frame in
@@ -19,6 +21,7 @@ from typing import Final
 
 from codec.constants import MAX_FRAME, MTU
 from endpoint.errors import PortError
+from endpoint.event_filter import attach
 
 _ETH_P_ALL: Final = 3
 _SOL_PACKET: Final = 263
@@ -50,14 +53,19 @@ class Port:
             self._guard = undo.enter_context(_claim(iface))
             self._socket = undo.enter_context(_packet_socket(iface))
             _check_mtu(self._socket, iface)
-            self._socket.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
-            try:
-                self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, receive_buffer)
-            except PermissionError:  # a raw socket without CAP_NET_ADMIN: the system's limit must do
-                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-            self._socket.setblocking(False)
-            _bind(self._socket, iface)
+            self._events = undo.enter_context(_packet_socket(iface))
+            for raw, events in ((self._socket, False), (self._events, True)):
+                attach(raw, events=events)
+                raw.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
+                try:
+                    raw.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, receive_buffer)
+                except PermissionError:  # a raw socket without CAP_NET_ADMIN: the system's limit must do
+                    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+                raw.setblocking(False)
+                _bind(raw, iface)
             undo.pop_all()
+        self.event_waits = True
+        """To be set when the last of `filenos` is readable: no frame of data costs a look at the other socket."""
         self._buffer = bytearray(MAX_FRAME + 1)  # one more, so that an overlong frame shows
         self._view = memoryview(self._buffer)
 
@@ -65,21 +73,26 @@ class Port:
         """Return the socket's descriptor, for polling."""
         return self._socket.fileno()
 
+    def filenos(self) -> tuple[int, ...]:
+        """Return the descriptors that become readable when there is something to receive; the last one for events."""
+        return self._socket.fileno(), self._events.fileno()
+
     @property
     def backlogged(self) -> bool:
         """Whether frames wait for the interface to take more: poll for writing, then call `flush`."""
         return bool(self._backlog)
 
     def receive(self) -> memoryview | None:
-        """Return the next frame, valid until the next call, or None when there is none."""
-        try:
-            length = self._socket.recv_into(self._buffer)
-        except BlockingIOError:
+        """Return the next frame, valid until the next call, or None when there is none; EVENT frames come first, where
+        `event_waits` says that there are some."""
+        length = 0
+        if self.event_waits:
+            length = self._receive(self._events)
+            self.event_waits = length > 0
+        if not length:
+            length = self._receive(self._socket)
+        if not length:
             return None
-        except OSError as error:
-            if error.errno in _GONE:  # told once when the interface goes down
-                return None
-            raise
         self.counters["rx_frames"] += 1
         self.counters["rx_bytes"] += length
         return self._view[:length]
@@ -116,16 +129,28 @@ class Port:
 
     def count_lost(self) -> None:
         """Add to the counters what the kernel dropped for want of room in the socket's buffer since the last call."""
-        raw = self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _TPACKET_STATS.size)
-        lost = _TPACKET_STATS.unpack(raw)[1]
-        if lost:
-            self.counters["rx_dropped_full"] += lost
+        for raw in (self._socket, self._events):
+            lost = _TPACKET_STATS.unpack(raw.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _TPACKET_STATS.size))[1]
+            if lost:
+                self.counters["rx_dropped_full"] += lost
 
     def close(self) -> None:
         """Give the interface back."""
         self._view.release()
+        self._events.close()
         self._socket.close()
         self._guard.close()
+
+    def _receive(self, raw: socket.socket) -> int:
+        """Take the next frame of a socket into the buffer; return its length, 0: there is none."""
+        try:
+            return raw.recv_into(self._buffer)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            if error.errno in _GONE:  # told once when the interface goes down
+                return 0
+            raise
 
     def _keep(self, frame: bytes) -> None:
         if len(self._backlog) < _BACKLOG:

@@ -158,6 +158,7 @@ typedef bit<20> seq_t;     // of a numbered frame; cyclic
 // What both sides of a link have in common: capabilities, lossless VCs; then the peer's credit size and packet
 // overhead. 8 bits each; all 0 while there has been no peer.
 typedef bit<32> format_t;
+typedef bit<96> llr_settings_t; // of a port: registers.p4 says what is where
 typedef bit<16> tenant_t;
 typedef bit<16> group_t;
 typedef bit<144> members_t; // ports of a group, 16 slots of 9 bits, slot 0 in the most significant ones; 0: empty
@@ -178,8 +179,10 @@ const bit<32> BEST_EFFORT_MOST = 48; // frames of best-effort VCs in a managed p
 const bit<32> EPOCH_MIN = 0x100; // so that a redraw may change the bits below without reaching 0
 
 // --------------------------------------------------------------------------------------------------------------- LLR
-// What has been sent and not acknowledged, at most, whatever a profile says: of so many the sizes are remembered.
+// What may be sent and not acknowledged: of so many frames the sizes are remembered. A profile that wants more is
+// refused.
 const bit<16> OUTSTANDING_FRAMES_MOST = 512;
+const bit<32> OUTSTANDING_BYTES_MOST = 2122752; // of as many largest frames
 const bit<24> LINE_MOST = 4096;      // copies in the line, of all ports, above which no new frame is numbered
 const seq_t ACK_EVERY = 16;          // frames
 const bit<8> DEGRADED_KEEPALIVES = 100; // over which replays are counted: a second
@@ -281,6 +284,7 @@ const verdict_t REASON_LLR_RX_DUPLICATE_SEQ = 31;
 const verdict_t REASON_LLR_OUT_OF_SEQUENCE = 32;
 const verdict_t REASON_LLR_FLUSHED = 33;
 const verdict_t REASON_DEAD_PORT = 34;
+const verdict_t REASON_BAD_RETRY_PROFILE = 35;
 const verdict_t VERDICT_TELL = 120;      // an event for all who are to hear of a link
 const verdict_t VERDICT_ACKS = 121;      // a tick that goes to all ports that may owe an acknowledgement
 const verdict_t VERDICT_KEEPALIVE = 122; // a tick that goes to all ports

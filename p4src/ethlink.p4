@@ -22,6 +22,7 @@
 #include "credits/credit_updates.p4"
 #include "retry/retry_watch.p4"
 #include "credits/stalls.p4"
+#include "retry/retry_profiles.p4"
 #include "link/bring_up.p4"
 #include "retry/retry_start.p4"
 #include "retry/send_window.p4"
@@ -69,6 +70,7 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
     CreditUpdates() credit_updates;
     RetryWatch() retry_watch;
     Stalls() stalls;
+    RetryProfiles() retry_profiles;
     BringUp() bring_up;
     RetryStart() retry_start;
     LinkStates() link_states;
@@ -105,6 +107,7 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
                 credit_updates.apply(hdr, meta);            // does the peer speak of credits?
                 retry_watch.apply(hdr, meta);               // has the link given up on a frame?
                 stalls.apply(hdr, meta);                    // does it free none, for too long?
+                retry_profiles.apply(hdr, meta);            // could it retry, once it is up?
                 bring_up.apply(hdr, meta);                  // or of the link itself?
                 retry_start.apply(hdr, meta);               // will it retry, now that it is up?
                 link_states.apply(hdr, meta);               // has it died, or come back?

@@ -197,6 +197,9 @@ struct metadata_t {
     bit<1> counts; // a frame of the link's session
     format_t format; // of the link of such a frame
     bit<1> came_up; // the link has, by this frame
+    bit<1> retry_offered; // by the port's profile, which is this:
+    llr_settings_t retry_settings;
+    bit<16> degraded_replays;
     make_t reply; // what the link's receiver owes its peer for this frame, as an ingress clone
     // where it goes
     mode_t egress_mode;

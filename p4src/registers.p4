@@ -12,7 +12,6 @@
 const bit<32> PORT_VCS = 4096;       // size of what is indexed by port ++ vc
 const bit<32> PORT_SEQS = 262144;    // by port ++ the lowest 9 bits of a seq: OUTSTANDING_FRAMES_MOST of them
 const bit<32> PORT_CLASSES = 1024;   // by port ++ control
-typedef bit<96> llr_settings_t;
 
 // The clock: ticks ever, and since the last keepalive.
 register<ticks_t>(1) ticks;

@@ -268,6 +268,9 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--pcap", metavar="DIR", type=Path, help="write a capture per port into DIR")
     parser.add_argument("--busy-poll", action="store_true", help="never sleep: lower latency, a whole core")
+    parser.add_argument(
+        "--qdisc-bypass", action="store_true", help="send past the interfaces' queueing disciplines: faster, unshaped"
+    )
     parser.add_argument("--trace", action="store_true", help="tell on stderr what happens to each packet (slow)")
     _add_source_options(parser)
     parser.set_defaults(run=_run)
@@ -349,6 +352,7 @@ def _run(options: argparse.Namespace) -> int:
         pcap_dir=options.pcap,
         trace=options.trace,
         busy_poll=options.busy_poll,
+        qdisc_bypass=options.qdisc_bypass,
     )
     # Blocked before any thread exists, so that the main thread alone takes the signal, by sigwait.
     stopping = {signal.SIGINT, signal.SIGTERM}

@@ -481,9 +481,10 @@ class MatchKind(StrEnum):
 
 @dataclass(frozen=True)
 class Param:
-    """An action-data parameter; id is P4Info's (1, 2, ...)."""
+    """An action-data parameter; id is P4Info's (1, 2, ...). variable: what the body calls it, whatever its @name."""
 
     name: str
+    variable: str
     type: Bits  # Bool parameters are lowered to Bits(1)
     id: int
     notes: Notes = Notes()
@@ -618,6 +619,8 @@ class ActionProfile:
     hash_algorithm: str = ""
     hash_width: int = 0
     max_group_size: int = 0
+    size_semantics: str = ""  # @selector_size_semantics: 'sum_of_weights', 'sum_of_members' or not said
+    max_member_weight: int = 0  # of sum_of_members; 0: no limit
 
 
 @dataclass(frozen=True)
@@ -709,6 +712,7 @@ class Program:
     package: dict[str, str] = field(
         default_factory=dict
     )  # @pkginfo: 'name', 'version', 'organization', 'contact', 'url', 'arch'
+    platform_properties: dict[str, int] = field(default_factory=dict)  # @platform_property
     package_notes: Notes = Notes()
     action_infos: tuple[ActionInfo, ...] = ()  # P4Info's actions, in its order; `actions` are those that tables run
     named_types: tuple[NamedType, ...] = ()

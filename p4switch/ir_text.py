@@ -36,7 +36,7 @@ def print_ir(program: ir.Program) -> str:
     for number, exprs in program.field_lists.items():
         lines.append(f"field list {number}: {', '.join(map(expr_text, exprs))}")
     for action in program.actions:
-        params = ", ".join(f"{type_text(p.type)} {p.name}" for p in action.params)
+        params = ", ".join(f"{type_text(p.type)} {p.variable}" for p in action.params)
         lines += [
             "",
             f"action {action.ir_name}({params}) of {action.block or 'any block'}  {_identity(action.identity)} {{",

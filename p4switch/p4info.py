@@ -33,7 +33,7 @@ class _Builder:
     def __init__(self, program: ir.Program) -> None:
         self.program = program
         self.info = pb.P4Info()
-        self.actions = {a.ir_name: a.identity for a in program.actions}
+        self.actions = {a.ir_name: a for a in program.actions}
         self.tables = {t.ir_name: t.identity for t in program.tables}
         self.types = {(t.kind, t.name): t for t in program.named_types}
 
@@ -41,6 +41,8 @@ class _Builder:
         program, info = self.program, self.info
         for key, value in program.package.items():
             setattr(info.pkg_info, key, value)
+        for key, number in program.platform_properties.items():
+            setattr(info.pkg_info.platform_properties, key, number)
         if program.package:
             _notes(info.pkg_info, program.package_notes)
         for table in program.tables:
@@ -83,10 +85,11 @@ class _Builder:
         _preamble(message, table.identity)
         message.size = table.size
         if table.const_default:
-            message.const_default_action_id = self.actions[table.default_action].id
+            message.const_default_action_id = self.actions[table.default_action].identity.id
+        self.initial_default(message.initial_default_action, table)
         for reference in table.actions:
             ref = message.action_refs.add()
-            ref.id = self.actions[reference.action].id
+            ref.id = self.actions[reference.action].identity.id
             _notes(ref, reference.notes)
             if reference.table_only:
                 ref.scope = pb.ActionRef.TABLE_ONLY
@@ -115,6 +118,14 @@ class _Builder:
         if table.support_timeout:
             message.idle_timeout_behavior = pb.Table.NOTIFY_CONTROL
 
+    def initial_default(self, message: pb.TableActionCall, table: ir.Table) -> None:
+        action = self.actions[table.default_action]
+        message.action_id = action.identity.id
+        for param, value in zip(action.params, table.default_args, strict=True):
+            width = self.bitwidth(param.type.width, param.type_name)
+            if width:  # no number stands for a translated string
+                message.arguments.add(param_id=param.id, value=_bytes(value, width))
+
     def add_actions(self) -> None:
         for action in self.program.action_infos:
             if action.identity.hidden:
@@ -136,6 +147,10 @@ class _Builder:
         message.with_selector = profile.selector
         message.size = profile.size
         message.max_group_size = profile.max_group_size
+        if profile.size_semantics == "sum_of_weights":
+            message.sum_of_weights.SetInParent()
+        elif profile.size_semantics == "sum_of_members":
+            message.sum_of_members.max_member_weight = profile.max_member_weight
         tables = sorted(
             (t.identity for t in self.program.tables if t.implementation == profile.ir_name), key=lambda i: i.name
         )

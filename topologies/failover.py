@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -28,6 +27,7 @@ from topologies.cables import Cable, all_cables
 from topologies.comparison import await_silence, percentile
 from topologies.errors import LaunchError
 from topologies.nodes import last_lines
+from topologies.processors import ProcessorWatch
 from topologies.ranks import Phase, RankResult
 from topologies.session import FabricSession, LinkSetting
 from topologies.summary import PhaseResult
@@ -47,8 +47,14 @@ TIMEOUT_S: Final = 0.067
 """RoCE NICs' usual time-out (4.096 us * 2^14), and how often they try the same path."""
 TRIES: Final = 7
 LOAD: Final = 0.7
-"""Share of the greatest rate at which the traffic goes on while cables are cut."""
+"""How busy the machine's processors are to be while cables are cut."""
+LOAD_TOLERANCE: Final = 0.04
 CALIBRATION_S: Final = 3.0
+CALIBRATIONS: Final = 5
+"""Rates tried at most, after the greatest one."""
+IDLE_S: Final = 1.0
+LEAST_RATE: Final = 0.02
+"""Share of the greatest rate at which traffic flows on a machine that is too busy without it."""
 SILENCE_MS: Final = 1000
 """A machine with more to do than it has time for is no dead link; a cut cable shows by its carrier."""
 RTO_S: Final = 0.5
@@ -68,7 +74,6 @@ SLOW_US: Final = 1000
 """Accesses that took less are not kept (`endpoint.traffic.endure`)."""
 LEAST_CUTS_FOR_TIMES: Final = 50
 _DOWN: Final = (EventType.LINK_DOWN.name, "own link down")
-_STAT: Final = Path("/proc/stat")
 
 
 @dataclass(frozen=True)
@@ -205,9 +210,8 @@ def run(session: FabricSession, cuts: int, seed: int) -> FailoverResult:
     result = FailoverResult()
     rng = random.Random(seed)
     with session.progress.step("load") as step:
-        most = _calibrate(session, result)
-        rate = LOAD * most
-        step.done(f"{most:,.0f} accesses/s per GPU at most; {rate:,.0f}/s from here on")
+        rate, share = _calibrate(session, result)
+        step.done(f"{rate:,.0f} accesses/s per GPU keep the processors {share:.0%} busy")
     with session.progress.step("cuts") as step:
         options: tuple[str, ...] = ("--rto", str(RTO_S))
         notified = _side(session, "failover", cuts, DOWN_S, rng, rate, options, result)
@@ -237,10 +241,36 @@ class Side:
         return sorted(value for one in self.times if (value := getattr(one, name)) is not None)
 
 
-def _calibrate(session: FabricSession, result: FailoverResult) -> float:
-    """Return how many accesses per second each GPU gets done without a pause."""
-    ranks = _run_phase(session, _phase("failover-load", CALIBRATION_S, _UNPACED, ()), result)
-    rates = [float(rank.report.get("transactions", 0)) / CALIBRATION_S for rank in ranks]
+def _calibrate(session: FabricSession, result: FailoverResult) -> tuple[float, float]:
+    """Return how many accesses per second of each GPU make the machine as busy as `LOAD` says, and how busy that is.
+
+    How busy it is grows with the rate, but not in proportion: a busy switch or GPU takes more frames at a time.
+    """
+    started = time.time_ns()
+    with ProcessorWatch() as watch:
+        time.sleep(IDLE_S)
+    idle = watch.busy_share(started, time.time_ns())
+    most, share = _try_rate(session, _UNPACED, result)
+    low, high = (0.0, idle), (most, share)
+    rate = best = most
+    for _ in range(CALIBRATIONS):
+        if abs(share - LOAD) <= LOAD_TOLERANCE:
+            break
+        slope = (high[0] - low[0]) / max(high[1] - low[1], 0.01)
+        rate = low[0] + slope * (LOAD - low[1])
+        rate = min(max(rate, low[0] + 0.1 * (high[0] - low[0]), LEAST_RATE * most), high[0])
+        if rate == best:
+            break
+        best = rate
+        _, share = _try_rate(session, rate, result)
+        low, high = ((rate, share), high) if share < LOAD else (low, (rate, share))
+    return rate, share
+
+
+def _try_rate(session: FabricSession, rate: float, result: FailoverResult) -> tuple[float, float]:
+    """Return what of a rate (accesses per second and GPU) gets done, and how busy the machine is with it."""
+    with ProcessorWatch() as watch:
+        ranks = _run_phase(session, _phase("failover-load", CALIBRATION_S, rate, ()), result)
     failed = next((rank for rank in ranks if rank.status or not rank.report.get("transactions")), None)
     if failed is not None:
         raise LaunchError(
@@ -248,7 +278,10 @@ def _calibrate(session: FabricSession, result: FailoverResult) -> float:
             f"The whole log: {failed.log}",
             last_lines(failed.log),
         )
-    return sum(rates) / len(rates)
+    done = sum(float(rank.report["transactions"]) for rank in ranks) / len(ranks) / CALIBRATION_S
+    work = [rank.report["failover"] for rank in ranks]
+    began, ended = max(one["began_real_ns"] for one in work), min(one["ended_real_ns"] for one in work)
+    return done, watch.busy_share(began, ended)
 
 
 def _side(
@@ -266,11 +299,12 @@ def _side(
         all_cables(iter(places)) as cables,
         Witness((gpu, pid, iface) for gpu, _, pid, iface in places) as witness,
         Cutter(session, cables, cuts, down_s, rng) as cutter,
+        ProcessorWatch() as watch,
     ):
-        busy = _processor_times()
         phase = _phase(name, _LEAD_S + 1 + _SPARE * cutter.seconds, rate, options)
         ranks = _run_phase(session, phase, result)
-        share = _busy_share(busy, _processor_times())
+    done = cutter.cuts
+    share = watch.busy_share(done[0].before_ns, done[-1].restored_ns) if done else 0.0
     reports = {session.fabric.gpu(rank.gpu).id: rank.report.get("failover", {}) for rank in ranks}
     times = [times_of(cut, witness.seen, reports) for cut in cutter.cuts]
     return Side(
@@ -289,17 +323,6 @@ def _run_phase(session: FabricSession, phase: Phase, result: FailoverResult) -> 
     ranks = session.run(phase)
     result.phases.append(PhaseResult(phase, time.monotonic() - started, ranks))
     return ranks
-
-
-def _processor_times() -> tuple[int, int]:
-    """Return the machine's processor time so far: all, and idle."""
-    values = [int(word) for word in _STAT.read_text().split("\n", 1)[0].split()[1:]]
-    return sum(values), values[3] + values[4]
-
-
-def _busy_share(before: tuple[int, int], after: tuple[int, int]) -> float:
-    total, idle = after[0] - before[0], after[1] - before[1]
-    return 1 - idle / total if total else 0.0
 
 
 # ----------------------------------------------------------------------------------------------------------- the times

@@ -21,6 +21,7 @@ from mininet.net import Mininet
 from codec.fabric import Fabric, SwitchNode
 from codec.profile import LinkProfile
 from controller.credits import PortCredits
+from controller.event_history import FILE as EVENTS_FILE
 from controller.probing import ProbeFiles
 from controller.reader import PortCounters, ReadError, SwitchReader
 from controller.status import ControllerStatus, State
@@ -272,7 +273,7 @@ class FabricSession:
         """Remove what an earlier run left, by name: the directory may be one that the user chose."""
         for name in ("logs", "results", "pcap", "incarnations", "program"):
             shutil.rmtree(self.run_dir / name, ignore_errors=True)
-        for name in ("summary.json", "controller.json", "fabric.json", "cuts.json"):
+        for name in ("summary.json", "controller.json", "fabric.json", "cuts.json", EVENTS_FILE):
             (self.run_dir / name).unlink(missing_ok=True)
         self.logs.mkdir(parents=True)
 

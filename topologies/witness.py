@@ -6,7 +6,6 @@ each frame as it arrives, so how late the thread gets to read it does not matter
 
 from __future__ import annotations
 
-import ctypes
 import os
 import select
 import socket
@@ -17,19 +16,18 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
-from codec.constants import EventType, Kind, Next
+from codec.constants import EventType
 from codec.frames import parse_event
 from codec.layouts import EVENT, LINK, OEFH
+from endpoint.event_filter import attach
 from topologies.namespace import network_of
 
 _SO_TIMESTAMPNS: Final = 35
-_SO_ATTACH_FILTER: Final = 26
 _SO_RCVBUFFORCE: Final = 33
 _SOL_PACKET: Final = 263
 _PACKET_IGNORE_OUTGOING: Final = 23
 _ETH_P_ALL: Final = 3
 _RECEIVE_BUFFER: Final = 4 << 20
-_NEXT_BYTE: Final = LINK.size + 4
 _TIMESPEC: Final = struct.Struct("qq")
 _SNAP: Final = LINK.size + OEFH.size + EVENT.size
 
@@ -44,23 +42,6 @@ class Seen:
     type: EventType
     subject: int
     sequence: int
-
-
-def _event_filter() -> bytes:
-    """Return the socket filter that passes DATA frames whose OEFH says that an EVENT follows, and nothing else."""
-    return b"".join(
-        struct.pack("HBBI", *instruction)
-        for instruction in (
-            (0x30, 0, 0, 0),  # load byte 0
-            (0x54, 0, 0, 0xF0),  # and 0xF0
-            (0x15, 0, 4, int(Kind.DATA) << 4),  # equal: next, else the last instruction
-            (0x30, 0, 0, _NEXT_BYTE),
-            (0x54, 0, 0, 0xF0),
-            (0x15, 0, 1, int(Next.EVENT) << 4),
-            (0x06, 0, 0, 0xFFFF),
-            (0x06, 0, 0, 0),
-        )
-    )
 
 
 def parse(data: bytes, at_ns: int, gpu: int) -> Seen | None:
@@ -127,12 +108,9 @@ class Witness:
 
 
 def _socket(pid: int, iface: str) -> socket.socket:
-    program = _event_filter()
-    code = ctypes.create_string_buffer(program)
     with network_of(pid):
         raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-        attached = struct.pack("HL", len(program) // 8, ctypes.addressof(code))
-        raw.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, attached)
+        attach(raw, events=True)
         raw.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
         raw.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
         raw.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)

@@ -92,6 +92,7 @@ def endure(run: Run) -> None:
     run.start()
     sent = 0
     began = time.monotonic()
+    began_real_ns = time.time_ns()
     while run.elapsed_s < (p.duration_s or 1.0):
         wait = began + sent / p.rate - time.monotonic()
         while pending and (pending[0].transfer.done() or len(pending) >= p.window):
@@ -104,6 +105,7 @@ def endure(run: Run) -> None:
             continue
         pending.append(_begin(run, peers[sent % len(peers)], layout, pool, pending, ledger))
         sent += 1
+    ended_real_ns = time.time_ns()
     for access in pending:
         access.transfer.wait()
         ledger.settle(access)
@@ -118,6 +120,7 @@ def endure(run: Run) -> None:
     ) - ledger.bytes_failed  # fmt: skip
     report.take_latencies(ledger.latencies)
     _compare(run, layout, pool, region.array, ledger)
+    report.failover |= {"began_real_ns": began_real_ns, "ended_real_ns": ended_real_ns}
 
 
 class _Layout:

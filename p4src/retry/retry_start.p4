@@ -8,48 +8,16 @@
  * directions, and the settings of the profile hold until the link is brought up anew. Of the two sides' windows the
  * smaller one counts, where the peer names one. */
 control RetryStart(in headers_t hdr, inout metadata_t meta) {
-    llr_settings_t settings = 0;
-    bit<16> degraded = 0;
-
-    action set_retry(
-        bit<16> outstanding_frames_max,
-        bit<32> outstanding_bytes_max,
-        bit<32> replay_timer,
-        bit<8> replay_count_max,
-        bit<2> flush_action,
-        bit<1> re_init_on_flush,
-        bit<16> degraded_replays
-    ) {
-        degraded = degraded_replays;
-        settings = outstanding_frames_max ++ outstanding_bytes_max ++ replay_timer ++ replay_count_max ++ flush_action
-            ++ re_init_on_flush ++ 5w0;
-    }
-
-    table llr_profile {
-        key = {
-            meta.link_port: exact @name("port");
-        }
-        actions = {
-            set_retry;
-            @defaultonly NoAction;
-        }
-        const default_action = NoAction();
-        size = 512;
-    }
-
     apply {
-        if (meta.came_up == 1 && hdr.link_init.capabilities & CAPABILITY_LLR != 0 && llr_profile.apply().hit) {
+        if (meta.came_up == 1 && hdr.link_init.capabilities & CAPABILITY_LLR != 0 && meta.retry_offered == 1) {
             bit<32> port = (bit<32>)meta.link_port;
-            bit<16> frames = frames_max_of(settings);
+            bit<16> frames = frames_max_of(meta.retry_settings);
             bit<32> begun = 0;
             if (hdr.link_init.outstanding_frames_max != 0 && hdr.link_init.outstanding_frames_max < frames) {
                 frames = hdr.link_init.outstanding_frames_max;
             }
-            if (frames > OUTSTANDING_FRAMES_MOST) {
-                frames = OUTSTANDING_FRAMES_MOST;
-            }
-            llr_settings.write(port, frames ++ settings[79:0]);
-            llr_degraded_replays.write(port, degraded);
+            llr_settings.write(port, frames ++ meta.retry_settings[79:0]);
+            llr_degraded_replays.write(port, meta.degraded_replays);
             llr_replays_begun.read(begun, port);
             llr_replays_counted.write(port, begun);
             llr_keepalives_counted.write(port, 0);

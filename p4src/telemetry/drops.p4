@@ -40,6 +40,7 @@ control Drops(in metadata_t meta) {
     counter(PORTS, CounterType.packets) llr_out_of_sequence;
     counter(PORTS, CounterType.packets) llr_flushed;
     counter(PORTS, CounterType.packets) dead_port;
+    counter(PORTS, CounterType.packets) bad_retry_profile;
 
     apply {
         bit<32> port = (bit<32>)meta.link_port;
@@ -111,6 +112,8 @@ control Drops(in metadata_t meta) {
             llr_flushed.count(port);
         } else if (meta.verdict == REASON_DEAD_PORT) {
             dead_port.count(port);
+        } else if (meta.verdict == REASON_BAD_RETRY_PROFILE) {
+            bad_retry_profile.count(port);
         }
     }
 }

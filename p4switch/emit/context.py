@@ -87,7 +87,7 @@ class Function:
         self.out = out
         roots = {"hdr": "phv->hdr", "meta": "phv->meta", "standard_metadata": "pkt->std"}
         if action is not None:  # its parameters and its own locals are C variables
-            roots |= {p.name: f"a_{c_name(p.name)}" for p in action.params}
+            roots |= {p.variable: f"a_{c_name(p.variable)}" for p in action.params}
             roots |= {v.name: f"v_{c_name(v.name)}" for v in action.locals}
         self.expressions = Expressions(unit.layout, roots)
         self.labels: dict[str, list[str]] = {}  # open scopes: the C labels of a Scope label, innermost last

@@ -110,7 +110,7 @@ def _write_action(unit: Unit, out: Writer, action: ir.Action) -> None:
     parameters = ["struct p4_packet *pkt", "struct phv *phv"]
     if unit.locals_of(action.block):
         parameters.append(f"struct locals_{action.block} *L")
-    parameters += [f"{unit.layout.c_type(p.type)} a_{c_name(p.name)}" for p in action.params]
+    parameters += [f"{unit.layout.c_type(p.type)} a_{c_name(p.variable)}" for p in action.params]
     out.line(f"/* {action.identity.name} */")
     head = f"static inline {'bool' if exits else 'void'} {action_function(action)}({', '.join(parameters)})"
     with out.block(head):

@@ -92,6 +92,10 @@ def _loop(f: Function, s: ir.Loop, extra: dict[type, Callable] | None) -> None:
     label = f.fresh("leave")
     f.labels.setdefault(s.label, []).append(label)
     with f.out.block("for (;;)"):
+        with f.out.block("if (!pkt->rounds_left--)"):
+            f.out.line("pkt->rounds_left = 0;")
+            f.out.trace('p4_trace(pkt, "a loop that does not end is left: %d rounds", P4_MAX_ROUNDS)')
+            f.out.line("break;")
         write_body(f, s.body, extra)
     f.labels[s.label].pop()
     f.out.label(label)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from p4switch import ir
-from p4switch.frontend.elaborate.notes import notes
+from p4switch.frontend.elaborate.notes import MAX_ID, notes, number_of
 from p4switch.frontend.elaborate.objects import Named, annotation
 from p4switch.frontend.errors import Failure
 
@@ -29,6 +29,9 @@ PREFIXES = {
     "register": 0x16,
     "digest": 0x17,
 }
+
+# Annotations of action profiles that P4Info has fields for.
+_OF_PROFILES = ("max_group_size", "selector_size_semantics", "max_member_weight")
 
 
 def jenkins_one_at_a_time(text: bytes) -> int:
@@ -50,7 +53,7 @@ def identify(objects: Iterable[Named]) -> None:
     ids = _ids(found)
     aliases = _aliases({o.name for o in found})
     for item in found:
-        without = ("max_group_size",) if item.kind == "action_profile" else ()
+        without = _OF_PROFILES if item.kind == "action_profile" else ()
         hidden = annotation(item.annotations, "hidden") is not None
         shown = notes(item.annotations, without)
         identity = ir.Identity(item.name, ids[item.kind, item.name], aliases[item.name], shown, hidden)
@@ -76,13 +79,16 @@ def _ids(objects: list[Named]) -> dict[tuple[str, str], int]:
     taken: dict[str, set[int]] = {}
     # Ids that the program chose come first, so that no hash takes them.
     for item in objects:
-        chosen = annotation(item.annotations, "id")
-        if chosen is not None and chosen.tokens:
-            number = int(chosen.tokens[0][1], 0)
-            prefix = PREFIXES[item.kind] << 24
-            value = number if number >> 24 else prefix | number
+        number = number_of(item.annotations, "id", MAX_ID)
+        if number is not None:
+            if number <= 0:
+                raise Failure(item.loc, f"@id({number}) is not a valid id", "ids are positive")
+            value = number if number >> 24 else PREFIXES[item.kind] << 24 | number
+            used = taken.setdefault(item.kind, set())
+            if value in used and ids.get((item.kind, item.name)) != value:
+                raise Failure(item.loc, f"@id({number}) is used twice")
             ids[item.kind, item.name] = value
-            taken.setdefault(item.kind, set()).add(value)
+            used.add(value)
     for kind, name in sorted({(o.kind, o.name) for o in objects}, key=lambda k: (k[0], k[1].encode())):
         if (kind, name) in ids:
             continue

@@ -40,6 +40,7 @@ struct p4_ask {                       /* what a block asked of the traffic manag
     /* list 0xffffffff: preserve nothing (clone()) */
 };
 #define P4_NO_LIST 0xffffffffu
+enum { P4_MAX_ROUNDS = 1 << 20 };
 struct p4_packet {
     struct p4_std std;
     struct p4_ask ask;
@@ -52,6 +53,7 @@ struct p4_packet {
     uint32_t cursor_bits;             /* parser position, bits from data */
     uint8_t *payload; uint32_t payload_len;   /* set by the runtime after parse(): what follows the parsed bytes */
     void *phv;
+    uint32_t rounds_left;             /* of all the loops of one pass together: no packet may hold up the switch for ever */
     uint32_t head_len; uint8_t head[P4_HEAD_MAX]; /* deparser's output, goes before payload */
 };
 

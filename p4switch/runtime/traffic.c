@@ -12,6 +12,9 @@
 #include <string.h>
 
 #include "switch.h"
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 
 enum { INSTANCE_NORMAL, INSTANCE_INGRESS_CLONE, INSTANCE_EGRESS_CLONE, INSTANCE_RECIRCULATED = 4, INSTANCE_REPLICATED,
        INSTANCE_RESUBMITTED };
@@ -54,9 +57,20 @@ static void set_frame(struct packet *k, uint8_t *data, uint32_t len)
     k->p.ingress_length = len;
 }
 
+/* Copy into the packet's own buffer. With AddressSanitizer, nothing may read behind these bytes. */
+static uint8_t *own_bytes(struct packet *k, const uint8_t *data, uint32_t len)
+{
+    uint8_t *to = k->buffer + HEADROOM;
+#ifdef __SANITIZE_ADDRESS__
+    __asan_unpoison_memory_region(k->buffer, HEADROOM + MAX_FRAME);
+    __asan_poison_memory_region(to + len, MAX_FRAME - len);
+#endif
+    return memcpy(to, data, len);
+}
+
 static void copy_frame(struct packet *k, const uint8_t *data, uint32_t len)
 {
-    memcpy(k->buffer + HEADROOM, data, len);
+    own_bytes(k, data, len);
     set_frame(k, k->buffer + HEADROOM, len);
 }
 
@@ -64,9 +78,7 @@ static void copy_frame(struct packet *k, const uint8_t *data, uint32_t len)
 static void keep(struct packet *k)
 {
     if (!k->borrowed) return;
-    uint8_t *to = k->buffer + HEADROOM;
-    memcpy(to, k->p.payload, k->p.payload_len);
-    k->p.payload = to;
+    k->p.payload = own_bytes(k, k->p.payload, k->p.payload_len);
     k->p.data = NULL;  /* the parsed bytes are gone; egress has no use for them */
     k->floor = k->buffer;
     k->borrowed = false;
@@ -88,9 +100,8 @@ static struct packet *duplicate(p4_switch *sw, const struct packet *from, uint32
     k->p.ingress_length = from->p.ingress_length;
     k->p.length = from->p.length;
     k->p.cursor_bits = from->p.cursor_bits;
-    k->p.payload = k->buffer + HEADROOM;
+    k->p.payload = own_bytes(k, from->p.payload, from->p.payload_len);
     k->p.payload_len = from->p.payload_len;
-    memcpy(k->p.payload, from->p.payload, from->p.payload_len);
     memcpy(k->p.phv, from->p.phv, sw->program->phv_size);
     return k;
 }
@@ -99,6 +110,7 @@ static void parse(p4_switch *sw, struct packet *k)
 {
     struct p4_packet *p = &k->p;
     p->std.parser_error = 0;
+    p->rounds_left = P4_MAX_ROUNDS;
     k->block = "parser";
     sw->program->parse(p);
     uint32_t parsed = (p->cursor_bits + 7) / 8;
@@ -510,6 +522,7 @@ static void egress(p4_switch *sw, struct packet *k, uint32_t port, struct queue 
     p->std.egress_spec = 0;  /* BMv2: anything but the drop port */
     p->std.packet_length = (uint32_t)p->length;
     if (q->rate_pps | q->rate_bps) pace(sw, q, (uint32_t)p->length);
+    p->rounds_left = P4_MAX_ROUNDS;
     k->block = "egress";
     sw->program->egress(p);
 

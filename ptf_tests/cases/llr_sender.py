@@ -13,6 +13,7 @@ from ptf_tests.retry import (
     LLR,
     REPLAY,
     RETRIED,
+    RX_OFF,
     SEQS,
     TX_ADVANCE,
     TX_INIT,
@@ -247,6 +248,33 @@ class WindowOfBytes(SenderTest):
         peer.acknowledge()
         peer.expect_numbered(large, 6)
         self.expect_retry(2, outstanding_bytes=len(large))
+
+
+class WindowsThatCannotWork(RetryTest):
+    """With a window of nothing, or one above what the switch remembers, a link stays down and says why."""
+
+    def runTest(self) -> None:
+        (peer,) = self.retry_links(2, up=False)
+        self.keepalive()
+        peer.expect_init()
+        for wrong in (
+            {"outstanding_frames_max": 0},
+            {"outstanding_frames_max": 513},
+            {"outstanding_bytes_max": 0},
+            {"outstanding_bytes_max": 512 * 4146 + 1},
+            {"outstanding_bytes_max": 0xFFFFFFFF},
+        ):
+            with self.subTest(**wrong):
+                self.change_retry(2, **{"outstanding_frames_max": 32, "outstanding_bytes_max": 1 << 20, **wrong})
+                self.expect_dropped_here(2, peer.init(), "bad_retry_profile")
+                self.expect_dropped_here(2, peer.init(Kind.LLR_INIT_ECHO), "bad_retry_profile")
+                self.expect_retry(2, tx_state=TX_INIT, rx_state=RX_OFF)
+        self.change_retry(2, outstanding_frames_max=512, outstanding_bytes_max=512 * 4146)
+        peer.bring_up()
+        self.expect_retry(2, tx_state=TX_ADVANCE)
+        (frame,) = self.stores(1, 2, 1)
+        self.send(1, frame)
+        peer.expect_numbered(frame, 0)
 
 
 class ThePeersWindow(SenderTest):

@@ -14,7 +14,7 @@ from typing import Final
 
 from codec.constants import Capability, Kind, Vc
 from codec.control import LinkInit, credit_update_body, link_init_body, parse_credit_update, parse_link_init
-from codec.frames import FrameError, frame, parse_link
+from codec.frames import FrameError, LinkHeader, frame, parse_link
 from codec.layouts import LINK
 from endpoint.bringup import Bringup, LinkState
 from endpoint.credits import CreditReceiver, CreditSender, Freed
@@ -126,7 +126,7 @@ class LinkEnd:
             if not self.senders[lane].has_room(cost):
                 return False
             self.senders[lane].consume(cost)
-        self.forge(frame(Kind.DATA, packet, session=self.session))
+        self._put(Kind.DATA, packet)
         return True
 
     def report(self) -> None:
@@ -155,6 +155,8 @@ class LinkEnd:
                 self.counters["drop_link_not_up"] += 1
             elif header.session != self.session:
                 self.counters["drop_wrong_session"] += 1
+            elif not self._accepts(header):
+                pass
             elif kind == Kind.DATA:
                 self._take_data(bytes(body))
             elif kind == Kind.CF_UPDATE:
@@ -164,7 +166,14 @@ class LinkEnd:
             else:
                 self.counters["drop_unexpected_control"] += 1
         except FrameError as error:
-            self.counters[f"drop_{error.reason}"] += 1
+            self._drop(error.reason)
+
+    def _accepts(self, header: LinkHeader) -> bool:
+        """Tell whether a frame of the session is taken, by its link header."""
+        return True
+
+    def _drop(self, reason: str) -> None:
+        self.counters[f"drop_{reason}"] += 1
 
     def _take_data(self, packet: bytes) -> None:
         vc = packet[0] >> 3 & 7
@@ -215,8 +224,7 @@ class LinkEnd:
             self._next_keepalive = now + KEEPALIVE_S
             if self.bringup.state is LinkState.UP:
                 self._send_freed()
-                if any(self._lossless >> vc & 1 and sender.used for vc, sender in enumerate(self.senders)):
-                    self._send_update(Kind.CC_UPDATE, [sender.consumed for sender in self.senders])
+                self._send_consumed()
             else:
                 self._send_init(Kind.LLR_INIT)
         return min([self._next_keepalive, *(due for due in late if due is not None)])
@@ -243,17 +251,20 @@ class LinkEnd:
         if change.reset:
             self._begin()
         if change.up:
-            both = init.lossless_vcs & self.profile.lossless_vcs
-            self._lossless = both if init.capabilities & Capability.CBFC else 0
-            self._peer_size = init.credit_size
-            self._peer_overhead = init.packet_overhead
-            self.senders = [
-                CreditSender(limit, used) for limit, used in zip(init.credit_limit, init.credits_in_use, strict=True)
-            ]
+            self._come_up(init)
         if not echo:
             self._send_init(Kind.LLR_INIT_ECHO)
         if self.bringup.state is LinkState.UP and (change.up or not echo):
             self._send_freed()
+
+    def _come_up(self, init: LinkInit) -> None:
+        both = init.lossless_vcs & self.profile.lossless_vcs
+        self._lossless = both if init.capabilities & Capability.CBFC else 0
+        self._peer_size = init.credit_size
+        self._peer_overhead = init.packet_overhead
+        self.senders = [
+            CreditSender(limit, used) for limit, used in zip(init.credit_limit, init.credits_in_use, strict=True)
+        ]
 
     # ------------------------------------------------------------------------------------------------ control frames
 
@@ -267,11 +278,16 @@ class LinkEnd:
             packet_overhead=profile.packet_overhead,
             max_frame=profile.max_frame,
             lossless_vcs=profile.lossless_vcs,
-            outstanding_frames_max=0,
+            outstanding_frames_max=profile.outstanding_frames_max,
             credit_limit=profile.limits,
             credits_in_use=tuple(self._in_use),
         )
         self.forge(frame(kind, link_init_body(init)))
+
+    def _send_consumed(self) -> None:
+        """Say what was consumed, while credits are in use."""
+        if any(self._lossless >> vc & 1 and sender.used for vc, sender in enumerate(self.senders)):
+            self._send_update(Kind.CC_UPDATE, [sender.consumed for sender in self.senders])
 
     def _send_freed(self) -> None:
         self._send_update(Kind.CF_UPDATE, [receiver.report() for receiver in self.receivers])
@@ -279,4 +295,8 @@ class LinkEnd:
     def _send_update(self, kind: Kind, values: list[int]) -> None:
         name = "cbfc_num_cf_update_messages_tx" if kind == Kind.CF_UPDATE else "cbfc_num_cc_update_messages_tx"
         self.counters[name] += 1
-        self.forge(frame(kind, credit_update_body(values), session=self.session))
+        self._put(kind, credit_update_body(values))
+
+    def _put(self, kind: Kind, body: bytes) -> None:
+        """Send a frame of the session."""
+        self.forge(frame(kind, body, session=self.session))

@@ -37,22 +37,23 @@ class Figure:
 
     name: str
     """Counters by SAI's names, in lower case."""
-    expected: float
-    measured: float
+    expected: float | str
+    measured: float | str
     unit: str
     rule: Rule = Rule.EXACT
 
     @property
     def passed(self) -> bool:
         """Whether the measured value agrees with the expected one."""
+        if self.rule is Rule.EXACT:
+            return self.measured == self.expected
+        expected, measured = float(self.expected), float(self.measured)
         match self.rule:
-            case Rule.EXACT:
-                return self.measured == self.expected
             case Rule.AT_LEAST:
-                return self.measured >= self.expected
+                return measured >= expected
             case Rule.AT_MOST:
-                return self.measured <= self.expected
-        return near(self.expected, self.measured)
+                return measured <= expected
+        return near(expected, measured)
 
 
 def near(expected: float, measured: float) -> bool:
@@ -63,6 +64,11 @@ def near(expected: float, measured: float) -> bool:
 def exact(name: str, expected: float, measured: float, unit: str = "credits") -> Figure:
     """Return the figure of a counter: it must be exact."""
     return Figure(name, expected, measured, unit)
+
+
+def state(name: str, expected: str, measured: str) -> Figure:
+    """Return the figure of a state, by SAI's name in lower case."""
+    return Figure(name, expected, measured, "(state)")
 
 
 def close(name: str, expected: float, measured: float, unit: str) -> Figure:
@@ -173,7 +179,7 @@ def write_csv(path: Path, records: Sequence[Record]) -> None:
             writer.writerow(row)
 
 
-def _text(value: float, unit: str) -> str:
+def _text(value: float | str, unit: str) -> str:
     return f"{value:g} {unit}".rstrip() if isinstance(value, float) else f"{value} {unit}".rstrip()
 
 

@@ -75,8 +75,30 @@ CREDIT_CASES: Final = {
     "CBFC-11": ("incast.IncastMixed",),
     "CBFC-12": ("round_trip.LongRoundTrip",),
 }
-"""The tests of each case, in the folder cases/."""
-ALL: Final = (*CREDIT_CASES, *HEADER_GROUPS)
+"""The tests of each case of credits, in the folder cases/."""
+RETRY_CASES: Final = {
+    "LLR-01": ("retry.GoodFrames",),
+    "LLR-02": ("retry.OneFrameLost",),
+    "LLR-03": ("retry_flush.NoAcknowledgements", "retry_flush.FrozenAcknowledgements"),
+    "LLR-04": ("retry.OneFrameBad",),
+    "LLR-05": ("retry.OneFramePoisoned",),
+    "LLR-06": ("retry_flush.FewOutstanding",),
+    "LLR-07": ("retry_flow.LongWay",),
+    "LLR-08": ("retry_flush.ComesBack",),
+    "LLR-09": ("retry_flow.EverySize",),
+    "LLR-10": ("retry_flow.MixedWithoutErrors", "retry_flow.MixedWithErrors"),
+    "LLR-wrap": ("retry_rules.Wrap",),
+    "LLR-keep": ("retry_rules.KeptUntilAcknowledged",),
+    "LLR-nack": ("retry_rules.NoAckAfterNack",),
+    "LLR-duplicate": ("retry_rules.Duplicates",),
+    "LLR-timer": ("retry_rules.ReplayTimer",),
+    "LLR-loss": ("retry_flow.TwoPercentLost",),
+    "LLR-profile": ("retry_rules.InvalidProfiles",),
+    "LLR-ports": ("retry_rules.PortsApart",),
+}
+"""The tests of each case of link-layer retry, likewise."""
+LINK_CASES: Final = {**CREDIT_CASES, **RETRY_CASES}
+ALL: Final = (*LINK_CASES, *HEADER_GROUPS)
 
 
 @dataclass(frozen=True)
@@ -195,7 +217,7 @@ class Progress:
         size = "" if record.frame_size is None else f"{record.frame_size:>5} B"
         shown = "; ".join(f"{name} {value}" for name, value in record.configuration.items())
         colour, verdict = ("green", "pass") if record.passed else ("red", "FAIL")
-        self._console.print(f"[{colour}]{verdict}[/{colour}] {record.case:8} {size:8} {shown}", soft_wrap=True)
+        self._console.print(f"[{colour}]{verdict}[/{colour}] {record.case:13} {size:8} {shown}", soft_wrap=True)
         if not record.passed:
             self._console.print(f"     [red]{record.failures()}[/red]", soft_wrap=True)
 
@@ -211,8 +233,8 @@ def run_cases(options: Options, artefacts: Artefacts, console: Console) -> int:
         os.environ[QUICK] = "1"
     progress = Progress(console, Journal(path))
     with progress.watching():
-        for case in (case for case in options.cases if case in CREDIT_CASES):
-            for test in CREDIT_CASES[case]:
+        for case in (case for case in options.cases if case in LINK_CASES):
+            for test in LINK_CASES[case]:
                 _run_case(options, artefacts, case, test, progress)
     with ConformanceBench(options, artefacts) as bench:
         for group in (case for case in options.cases if case in HEADER_GROUPS):

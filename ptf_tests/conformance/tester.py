@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
@@ -54,7 +55,8 @@ COUNTERS: Final = (
 DIAGNOSTIC: Final = (
     "frames_held", "frames_released", "frames_returned", "tickets_skipped", "holds_written_off", "buffers_written_off",
     "losses_written_off", "wrong_cf_updates", "wrong_cc_updates", "stale_session", "link_ups", "link_resets",
-    "silences",
+    "silences", "llr_tx_replay", "llr_replay_timeouts", "llr_flushes", "llr_copies_lost", "llr_rx_missing_seq",
+    "llr_rx_expected_seq_bad", "llr_tx_nack_ctl_os", "llr_rx_nack_ctl_os",
 )  # fmt: skip
 """Counters that tell why a case failed."""
 
@@ -117,6 +119,7 @@ class ConformanceTest(ManagedTest):
         self._latest = 0.0
         self._served = time.monotonic()
         self._ticked = self.now()
+        self._clock_stopped = False
         self._failed: list[str] = []
         self.windows = 1
         """How many windows the last rates took."""
@@ -142,12 +145,16 @@ class ConformanceTest(ManagedTest):
             self._set_profile(port, profile)
         now = self.now()
         for port in ports:
-            self.ends[port] = LinkEnd(tester or profile, self._transmitter(port), self._arrived, now)
+            self.ends[port] = self.new_end(port, tester or profile, now)
         ends = [self.ends[port] for port in ports]
         if not self.run_until(lambda: all(end.is_ready for end in ends)):
             self.fail(f"{self.case}: links of ports {ports} did not come up within {_PATIENCE_S:g} s")
         self.settle()
         return ends
+
+    def new_end(self, port: int, profile: Profile, now: float) -> LinkEnd:
+        """Return the tester's end of the link on a port."""
+        return LinkEnd(profile, self._transmitter(port), self._arrived, now)
 
     def _set_profile(self, port: int, profile: Profile) -> None:
         """Give a managed port another profile; it holds from the next session on."""
@@ -241,7 +248,19 @@ class ConformanceTest(ManagedTest):
             if port in self.ends:
                 self.ends[port].arrived(frame, self.now())
 
+    @contextmanager
+    def clock_stopped(self) -> Iterator[None]:
+        """Let no time pass in the switch: nothing leaves it, and nothing is done, because of a keepalive."""
+        self._clock_stopped = True
+        try:
+            yield
+        finally:
+            self._clock_stopped = False
+            self._ticked = self.now()
+
     def _give_ticks(self, now: float) -> None:
+        if self._clock_stopped:
+            return
         while self._ticked + TICK_S <= now:
             self._ticked += TICK_S
             self._event_frames += 1
@@ -312,6 +331,11 @@ class ConformanceTest(ManagedTest):
             raise
         word = int.from_bytes(answer.register_entry.data.bitstring, "big")
         return tuple(word >> 24 * (VCS - 1 - vc) & 0xFFFFFF for vc in range(VCS))
+
+    def set_register(self, name: str, index: int, value: int) -> None:
+        """Write a cell of a register of plain numbers, of a link on which nothing moves."""
+        if not self.switch.write_register(name, index, value):
+            self.fail(f"{self.case}: this target's P4Runtime server writes no registers")
 
     def used(self, port: int, role: str, vc: int, credits: int) -> Credits:
         """Wait a while until so many credits of the 'sender' or 'receiver' are used; return the last reading anyhow."""

@@ -11,10 +11,13 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
+from zlib import crc32
 
-from codec.constants import Kind
+from codec.constants import CRC_BYTES, Kind, LinkFlag
+from codec.layouts import LINK
 
 _KIND_SHIFT: Final = 4
+_CRC: Final = LINK.size - CRC_BYTES
 ALL_KINDS: Final = frozenset(Kind)
 
 
@@ -26,6 +29,8 @@ class Harm(StrEnum):
     DELAY = "delay"
     FREEZE = "freeze"
     REPEAT = "repeat"
+    POISON = "poison"
+    """Mark as bad what is in it, as a sender does that knows; the link CRC holds."""
 
 
 @dataclass
@@ -41,12 +46,21 @@ class Rule:
     chance: float = 1.0
     """The probability with which it is done to a frame of those kinds."""
     rng: random.Random = field(default_factory=random.Random)
+    after: int = 0
+    """So many frames of those kinds pass first."""
+    numbered: bool | None = None
+    """Only frames with a number of link-layer retry, or only those without; None: both."""
     done: int = 0
     """Frames that it has been done to."""
 
     def applies(self, frame: bytes) -> bool:
         """Tell whether the frame is one of those; count it if so."""
         if (self.count is not None and self.done >= self.count) or frame[0] >> _KIND_SHIFT not in self.kinds:
+            return False
+        if self.numbered is not None and self.numbered != bool(frame[0] & LinkFlag.LLR):
+            return False
+        if self.after:
+            self.after -= 1
             return False
         if self.chance < 1 and self.rng.random() >= self.chance:
             return False
@@ -73,18 +87,29 @@ class Wire:
         self._deliver(frame)
 
     def harm(
-        self, harm: Harm, kinds: Collection[Kind] = ALL_KINDS, count: int | None = None, delay_s: float = 0.0
+        self,
+        harm: Harm,
+        kinds: Collection[Kind] = ALL_KINDS,
+        count: int | None = None,
+        delay_s: float = 0.0,
+        after: int = 0,
     ) -> Rule:
         """Add a rule and return it, so that it can be counted and taken away again."""
-        rule = Rule(harm, kinds, count, delay_s)
+        rule = Rule(harm, kinds, count, delay_s, after=after)
         self.rules.append(rule)
         return rule
 
     def harm_some(
-        self, harm: Harm, kinds: Collection[Kind], chance: float, rng: random.Random, delay_s: float = 0.0
+        self,
+        harm: Harm,
+        kinds: Collection[Kind],
+        chance: float,
+        rng: random.Random,
+        delay_s: float = 0.0,
+        numbered: bool | None = None,
     ) -> Rule:
         """Add a rule that applies to each frame with a probability."""
-        rule = Rule(harm, kinds, None, delay_s, chance, rng)
+        rule = Rule(harm, kinds, None, delay_s, chance, rng, numbered=numbered)
         self.rules.append(rule)
         return rule
 
@@ -105,6 +130,8 @@ class Wire:
         match rule.harm:
             case Harm.CORRUPT:
                 self._deliver(corrupted(frame))
+            case Harm.POISON:
+                self._deliver(poisoned(frame))
             case Harm.REPEAT:
                 self._deliver(frame)
                 self._deliver(frame)
@@ -118,3 +145,9 @@ class Wire:
 def corrupted(frame: bytes) -> bytes:
     """Return the frame with one bit of its last byte turned, so that its CRC no longer holds."""
     return frame[:-1] + bytes([frame[-1] ^ 0x10])
+
+
+def poisoned(frame: bytes) -> bytes:
+    """Return the frame marked as one whose sender knows that its content is bad, with the CRC that it then needs."""
+    head, body = bytes([frame[0] | LinkFlag.POISON]) + frame[1:_CRC], frame[LINK.size :]
+    return head + crc32(body, crc32(head)).to_bytes(CRC_BYTES, "big") + body

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ptf_tests.conformance.records import COLUMNS
-from ptf_tests.conformance.run import ALL, CASES, CREDIT_CASES, HEADER_GROUPS
+from ptf_tests.conformance.run import ALL, CASES, CREDIT_CASES, HEADER_GROUPS, LINK_CASES, RETRY_CASES
 from topologies.options import TOOLS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -25,11 +25,12 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the conformance cases
 needs_bmv2 = pytest.mark.skipif(not all(map(shutil.which, TOOLS["bmv2"])), reason="p4c and BMv2 are not installed")
 
 
-def run(output: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(output: Path, *arguments: str, timeout_s: float = 170, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the cases as `make conformance` does, with results in `output`."""
     return subprocess.run(
         [sys.executable, "-m", "ptf_tests.conformance", "--output", str(output), *arguments],
-        capture_output=True, text=True, check=False, cwd=REPOSITORY, env={**os.environ, **environment}, timeout=170,
+        capture_output=True, text=True, check=False, cwd=REPOSITORY, env={**os.environ, **environment},
+        timeout=timeout_s,
     )  # fmt: skip
 
 
@@ -80,6 +81,53 @@ def test_a_wrong_program_fails_with_the_figures(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["p4switch", pytest.param("bmv2", marks=needs_bmv2)])
+def test_link_layer_retry_passes_its_cases(target: str, tmp_path: Path) -> None:
+    done = run(tmp_path, "--target", target, "--quick", *cases(*RETRY_CASES), timeout_s=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    records = json.loads((tmp_path / target / "records.json").read_text())["records"]
+    assert {record["case"] for record in records} == set(RETRY_CASES)
+    assert all(record["result"] == "pass" and record["measured"] for record in records)
+
+
+WRONG_RETRY = {
+    "a NACK is not heeded": (
+        "LLR-02", "retry/acknowledgements.p4", "llr_nacks.write(port, nacks + 1);", "", "llr_tx_replay",
+    ),
+    "every frame after a gap is asked for": (
+        "LLR-04", "retry/retry_receiver.p4", "state != NACK_SENT || replay_begins", "ahead != 0", "llr_tx_nack",
+    ),
+    "a poisoned frame is asked for": (
+        "LLR-05", "retry/retry_receiver.p4", "if (ahead == 0) {", "if (ahead == 0 && !poisoned) {", "llr_tx_nack",
+    ),
+    "the window is not looked at": (
+        "LLR-06", "retry/send_window.p4", "(bit<32>)frames_max_of(settings)", "512", "outstanding frames = ",
+    ),
+    "keepalives do not ask for a missing frame": (
+        "LLR-nack", "retry/retry_watch.p4", "meta.reply = MAKE_LLR_NACK;", "", "NACKs in the gap: the first",
+    ),
+    "the replay timer is early": (
+        "LLR-timer", "retry/delay_line.p4", ">= replay_timer_of(settings)", ">= replay_timer_of(settings) - 2000",
+        "shortest interval = ",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "file", "right", "wrong", "shown"), WRONG_RETRY.values(), ids=list(WRONG_RETRY))
+def test_a_wrong_link_layer_retry_fails_its_case(
+    case: str, file: str, right: str, wrong: str, shown: str, tmp_path: Path
+) -> None:
+    changed = tmp_path / "p4src"
+    shutil.copytree(REPOSITORY / "p4src", changed)
+    text = (changed / file).read_text()
+    assert text.count(right) == 1
+    (changed / file).write_text(text.replace(right, wrong))
+    done = run(tmp_path, "--program", str(changed / "ethlink.p4"), "--quick", *cases(case))
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert f"FAIL {case}" in done.stdout
+    assert shown in done.stdout
+
+
+@pytest.mark.parametrize("target", ["p4switch", pytest.param("bmv2", marks=needs_bmv2)])
 def test_a_short_soak_leaves_every_credit_right(target: str, tmp_path: Path) -> None:
     """Frames lost, repeated and late, peers and the switch killed: see ptf_tests/conformance/soak.py."""
     done = run(tmp_path, "--target", target, "--soak", "18000")
@@ -126,7 +174,7 @@ def test_unknown_cases_and_targets_are_refused(tmp_path: Path) -> None:
 
 
 def test_every_test_belongs_to_a_case_and_every_case_is_documented() -> None:
-    listed = {test for tests in CREDIT_CASES.values() for test in tests}
+    listed = {test for tests in LINK_CASES.values() for test in tests}
     there = set()
     for path in CASES.glob("*.py"):
         text = path.read_text()

@@ -12,7 +12,8 @@ from codec.fabric import Fabric, FabricError
 from codec.profile import LinkProfile
 from controller.entries import Entry, entry
 from controller.links import clone_sessions, multicast_groups
-from controller.routes import entries_for, next_hops
+from controller.routes import detours, entries_for, next_hops
+from tests.fabric.ring import RingTopo
 from topologies.describe import describe
 from topologies.topos import FabricTopo, parse_topo
 
@@ -195,3 +196,38 @@ def test_open_ports_have_copies_for_link_faults_and_hear_the_keepalive() -> None
     (switch,) = fabric_of("planes,2,1").switches
     assert [s.session_id for s in clone_sessions(switch)] == [1, 2, 505]
     assert [(g.multicast_group_id, g.replicas) for g in multicast_groups(switch)] == [(1, [(1, 1), (2, 2)])]
+
+
+def test_a_ring_that_is_cut_is_gone_round_the_other_way() -> None:
+    fabric = describe(RingTopo(), "ring")
+    s1, s3, s4 = (fabric.switch(name) for name in ("s1", "s3", "s4"))
+    assert next_hops(fabric, s1) == {1: (3,), 2: (1,), 3: (1,), 4: (2,), 5: (2,)}
+    for dead in ([("s1", 1)], [("s2", 2)], [("s1", 1), ("s2", 2)]):
+        assert detours(fabric, s1, dead) == {2: (2,), 3: (2,)}
+        assert detours(fabric, s3, dead) == {1: (1,)}  # planned over s2, which has lost s1
+        assert detours(fabric, s4, dead) == {}
+    old, new = set(entries_for(fabric, s1)), set(entries_for(fabric, s1, [("s2", 2)]))
+    assert {dict(item.match)["dst"] for item in new - old} == {2, 3}
+    assert {item.table for item in old ^ new} == {"forward"}
+
+
+def test_a_switch_that_is_cut_off_keeps_its_routes() -> None:
+    fabric = describe(RingTopo(gpus=3), "ring")
+    dead = [("s1", 1), ("s1", 2)]
+    assert detours(fabric, fabric.switch("s1"), dead) == {}
+    assert detours(fabric, fabric.switch("s2"), dead) == {}  # to GPU 1 there is none
+
+
+def test_what_the_data_plane_skips_by_itself_changes_no_route() -> None:
+    fabric = fabric_of("leafspine,gpus=6,leaves=3,spines=4")
+    leaf = fabric.switch("leaf1")
+    spine_port = next(port.port for port in fabric.switch("spine2").ports if port.peer == "leaf3")
+    for dead in ([("leaf1", leaf.ports[-1].port)], [("spine2", spine_port)]):
+        for switch in fabric.switches:
+            assert entries_for(fabric, switch, dead) == entries_for(fabric, switch)
+
+
+def test_a_dead_endpoint_port_changes_no_route() -> None:
+    fabric = fabric_of("leafspine,gpus=6,leaves=3,spines=4")
+    for switch in fabric.switches:
+        assert entries_for(fabric, switch, [("leaf1", 1)]) == entries_for(fabric, switch)

@@ -7,10 +7,7 @@ fits one order.
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import pytest
 from hypothesis import given, settings
@@ -25,38 +22,19 @@ from endpoint.options import EndpointOptions
 from endpoint.paths import Paths
 from endpoint.target import Target, incarnation_is_newer
 from endpoint.transfer import Transfer
+from tests.endpoint.simulated_network import FATES, Fate, SimulatedNetwork
 
 SOURCE, TARGET = 1, 2
 KEY = 9
 ADD, SWAP, CAS = LsuOpcode.ATOMIC_ADD, LsuOpcode.ATOMIC_SWAP, LsuOpcode.ATOMIC_CAS
 
 
-@dataclass(frozen=True)
-class Fate:
-    """What the network does with one packet: how many copies arrive, and when."""
-
-    delays: tuple[float, ...]
-
-
-GOOD = Fate((0.001,))
-"""What happens to the packets after those whose fate was chosen."""
-FATES = st.one_of(
-    st.just(GOOD),
-    st.just(Fate(())),
-    st.builds(Fate, st.lists(st.floats(0.0005, 0.4), min_size=0, max_size=3).map(tuple)),
-)
-
-
-class World:
-    """A source and a target, a network between them, and the time."""
+class World(SimulatedNetwork):
+    """A source and a target with a network between them."""
 
     def __init__(self, fates: list[Fate], first_request: int, options: EndpointOptions) -> None:
-        self.now = 0.0
-        self.fates = fates
-        self.sent = 0
-        self.serial = 0
+        super().__init__(fates)
         self.options = options
-        self.in_flight: list[tuple[float, int, bool, bytes]] = []
         self.memory = Memory()
         self.region = self.memory.register(64, KEY)
         self.target_counters: Counter[str] = Counter()
@@ -67,16 +45,9 @@ class World:
         self.counters: Counter[str] = Counter()
         paths = Paths(SOURCE, [0, 1], ordered=False)
         self.initiator = Initiator(
-            SOURCE, incarnation, paths, lambda _plane, packet: self.send(packet, True), self.counters, self.options,
-            first_request,
+            SOURCE, incarnation, paths, lambda plane, packet: self.send(packet, True, plane), self.counters,
+            self.options, first_request,
         )  # fmt: skip
-
-    def send(self, packet: bytes, to_target: bool) -> None:
-        fate = self.fates[self.sent] if self.sent < len(self.fates) else GOOD
-        self.sent += 1
-        for delay in fate.delays:
-            self.serial += 1
-            heapq.heappush(self.in_flight, (self.now + delay, self.serial, to_target, packet))
 
     def submit(self, opcode: int, address: int, length: int, data: bytes, timeout: float = 60.0) -> Transfer:
         transfer: Transfer = Transfer(1, lambda values: values[0])
@@ -84,25 +55,15 @@ class World:
         self.initiator.submit(self.now, self.now + timeout, TARGET, opcode, KEY, address, length, data, transfer, 0)
         return transfer
 
-    def run(self, until: Callable[[], bool] = lambda: False, limit: float = 1000.0) -> None:
-        """Let time pass until a condition holds or nothing is left to happen."""
-        limit += self.now
-        while not until() and self.now < limit:
-            due = self.initiator.expire(self.now)
-            coming = self.in_flight[0][0] if self.in_flight else None
-            moments = [moment for moment in (due, coming) if moment is not None]
-            if not moments:
-                return
-            self.now = max(self.now, min(moments))
-            while self.in_flight and self.in_flight[0][0] <= self.now:
-                _, _, to_target, packet = heapq.heappop(self.in_flight)
-                lsu = parse_lsu(memoryview(packet))
-                if to_target:
-                    response = self.target.handle(lsu)
-                    if response is not None:
-                        self.send(response, False)
-                else:
-                    self.initiator.handle(self.now, lsu)
+    def expire(self) -> float | None:
+        return self.initiator.expire(self.now)
+
+    def deliver(self, packet: bytes, to_target: bool, plane: int) -> None:
+        lsu = parse_lsu(memoryview(packet))
+        if not to_target:
+            self.initiator.handle(self.now, lsu)
+        elif (response := self.target.handle(lsu)) is not None:
+            self.send(response, False, plane)
 
 
 OPTIONS = EndpointOptions(window=8, first_rto_s=0.1, min_rto_s=0.03, max_rto_s=0.5)

@@ -143,3 +143,24 @@ def test_backlog_is_bounded(cable: tuple[str, str], monkeypatch: pytest.MonkeyPa
     assert counters["tx_dropped_down"] > 1000
     assert not port.backlogged
     port.close()
+
+
+def test_events_come_before_what_came_first(cable: tuple[str, str]) -> None:
+    """Each frame comes once, whatever it is; a frame that is cut before it says what follows is no event."""
+    near, far = (Port(iface, 1 << 20, Counter()) for iface in cable)
+    data, cut = bytes((0x10, *bytes(15), 0x18, *bytes(30))), bytes((0x10, *bytes(13)))
+    event = bytes((0x10, *bytes(15), 0x38, *bytes(30)))
+    try:
+        for frame in (data, cut, data, event, event):
+            near.send(frame)
+        got: list[bytes] = []
+        deadline = time.monotonic() + 10
+        while len(got) < 5 and time.monotonic() < deadline:
+            frame_or_none = far.receive()
+            if frame_or_none is not None:
+                got.append(bytes(frame_or_none))
+        assert got == [event, event, data, cut, data]
+        assert far.receive() is None
+    finally:
+        near.close()
+        far.close()

@@ -6,10 +6,8 @@ counts how often each byte is written.
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -29,27 +27,13 @@ from endpoint.tma.notifications import Notification, Notifications
 from endpoint.tma.source import TmaSource
 from endpoint.tma.target import TmaTarget
 from endpoint.transfer import Transfer
+from tests.endpoint.simulated_network import FATES, GOOD, Fate, SimulatedNetwork
 
 SOURCE, TARGET = 1, 2
 KEY = 9
 BASE = 0x1000
 SIZE = 1 << 16
 OPTIONS = EndpointOptions(window=16, first_rto_s=0.1, min_rto_s=0.03, max_rto_s=0.5, block_bytes=256)
-
-
-@dataclass(frozen=True)
-class Fate:
-    """What the network does with one packet: how many copies arrive, and when."""
-
-    delays: tuple[float, ...]
-
-
-GOOD = Fate((0.001,))
-FATES = st.one_of(
-    st.just(GOOD),
-    st.just(Fate(())),
-    st.builds(Fate, st.lists(st.floats(0.0005, 0.4), min_size=0, max_size=3).map(tuple)),
-)
 
 
 class CountingView:
@@ -67,16 +51,12 @@ class CountingView:
         return self.memory[where]
 
 
-class World:
-    """A source and a target, a network between them, and the time."""
+class World(SimulatedNetwork):
+    """A source and a target with a network between them."""
 
     def __init__(self, fates: list[Fate], first: int = 1, options: EndpointOptions = OPTIONS) -> None:
-        self.now = 0.0
-        self.fates = fates
-        self.sent = 0
-        self.serial = 0
+        super().__init__(fates)
         self.options = options
-        self.in_flight: list[tuple[float, int, bool, int, bytes]] = []
         self.reachability = Reachability([0, 1], 0.0)
         self.frames: list[Tma] = []
         self.start_target()
@@ -100,13 +80,6 @@ class World:
             lambda: self.options.min_rto_s, self.counters, self.options, first,
         )  # fmt: skip
 
-    def send(self, packet: bytes, to_target: bool, plane: int) -> None:
-        fate = self.fates[self.sent] if self.sent < len(self.fates) else GOOD
-        self.sent += 1
-        for delay in fate.delays:
-            self.serial += 1
-            heapq.heappush(self.in_flight, (self.now + delay, self.serial, to_target, plane, packet))
-
     def write(
         self, offset: int, data: bytes, notify: bool = False, timeout: float = 60.0, key: int = KEY
     ) -> Transfer[None]:
@@ -120,30 +93,22 @@ class World:
         self.source.read(self.now, TARGET, key, BASE + offset, memoryview(into), timeout, transfer, 0)
         return transfer
 
-    def run(self, until: Callable[[], bool] = lambda: False, limit: float = 1000.0) -> None:
-        """Let time pass until a condition holds or nothing is left to happen."""
-        limit += self.now
-        while not until() and self.now < limit:
-            due = self.source.expire(self.now)
-            coming = self.in_flight[0][0] if self.in_flight else None
-            moments = [moment for moment in (due, coming) if moment is not None]
-            if not moments:
-                return
-            self.now = max(self.now, min(moments))
-            while self.in_flight and self.in_flight[0][0] <= self.now:
-                _, _, to_target, plane, packet = heapq.heappop(self.in_flight)
-                if not self.reachability.is_up(plane):
-                    continue
-                frame = parse_tma(memoryview(packet))
-                if not to_target:
-                    self.source.handle(self.now, frame)
-                    continue
-                self.frames.append(frame)
-                answer = self.target.handle(frame)
-                for part in answer if isinstance(answer, list) else [answer]:
-                    if part is not None:
-                        self.send(part, False, plane)
-        assert self.window.bulk >= 0
+    def expire(self) -> float | None:
+        return self.source.expire(self.now)
+
+    def deliver(self, packet: bytes, to_target: bool, plane: int) -> None:
+        if not self.reachability.is_up(plane):
+            return
+        frame = parse_tma(memoryview(packet))
+        if not to_target:
+            self.source.handle(self.now, frame)
+            assert self.window.bulk >= 0
+            return
+        self.frames.append(frame)
+        answer = self.target.handle(frame)
+        for part in answer if isinstance(answer, list) else [answer]:
+            if part is not None:
+                self.send(part, False, plane)
 
     def link(self, plane: int, up: bool) -> None:
         """Cut a plane, with all that is on it, or mend it; the source learns of it at once."""
@@ -151,8 +116,7 @@ class World:
         if up:
             self.source.opened(self.now, None)
         else:
-            self.in_flight = [item for item in self.in_flight if item[3] != plane]
-            heapq.heapify(self.in_flight)
+            self.cut(plane)
             self.source.moved(self.now, None, plane)
 
     def taken(self) -> Iterator[Notification]:

@@ -25,6 +25,7 @@ from tests.fabric.failover_inside import cables_cut, gpu_lost, switch_lost
 from tests.fabric.impaired_inside import impaired
 from tests.fabric.managed_inside import endpoint_killed, switch_killed
 from tests.fabric.retry_inside import bad_links
+from tests.fabric.routes_inside import ring_cut
 from topologies.namespace import run_isolated
 from topologies.nodes import project_python
 from topologies.options import Options
@@ -201,6 +202,7 @@ CHECKS: dict[str, Callable[[Path, str], None]] = {
     "switch_killed": switch_killed, "cables_cut": cables_cut, "switch_lost": switch_lost, "gpu_lost": gpu_lost,
     "spine_cable_cut": spine_cable_cut, "bad_links": bad_links,
     "impaired": lambda run_dir, target: impaired(run_dir, target, shell),
+    "ring_cut": lambda run_dir, target: ring_cut(run_dir, target, shell),
 }  # fmt: skip
 
 

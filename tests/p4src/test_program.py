@@ -27,7 +27,11 @@ def test_p4c_accepts_it_without_a_word_and_agrees_on_p4info(tmp_path: Path) -> N
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert text_format.Parse(p4info.read_text(), p4i.P4Info()) == p4info_of(compile_p4(PROGRAM))
+    theirs, ours = text_format.Parse(p4info.read_text(), p4i.P4Info()), p4info_of(compile_p4(PROGRAM))
+    if not any(table.HasField("initial_default_action") for table in theirs.tables):
+        for table in ours.tables:  # p4c before 1.2.4.15 does not know this field of P4Runtime 1.4
+            table.ClearField("initial_default_action")
+    assert theirs == ours
 
 
 def test_the_ingress_reads_as_a_table_of_contents() -> None:

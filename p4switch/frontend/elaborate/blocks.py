@@ -320,14 +320,15 @@ class Blocks(Tables):
         if block.calls == 1 or isinstance(block.decl, ast.ParserDecl):
             return names, self.bind(passed, types, names, True)
         if block.params is None:
-            block.params = {}
+            params: dict[str, Operand] = {}
             for entry in passed:
                 with self.scoped(types):
                     kind = self.resolve_type(entry.param.type)
                 if isinstance(entry.value, ExternVal | BlockVal | UnknownVal) or kind is ty.UNKNOWN:
-                    block.params[entry.param.name] = entry.value or UnknownVal()
+                    params[entry.param.name] = entry.value or UnknownVal()
                 else:
-                    block.params[entry.param.name] = self.local(entry.param.name, kind)
+                    params[entry.param.name] = self.local(entry.param.name, kind)
+            block.params = params
         copies: list[tuple[Value, Value]] = []
         for entry in passed:
             param, own, value = entry.param, block.params[entry.param.name], entry.value

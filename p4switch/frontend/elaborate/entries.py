@@ -73,6 +73,8 @@ class Entries(Statements):
                     self.fail(entry.loc, f"table '{node.name}' has {len(keys)} keys, this entry gives {len(keysets)}")
                 matches = tuple(self.key_match(e, k, t) for e, k, t in zip(keysets, keys, kinds, strict=True))
                 name, args = self.action_data(entry.action, refs, node.name)
+                if name not in names:
+                    continue  # what is wrong with it was said at the list of actions
                 action = actions[names.index(name)]
                 if action.default_only:
                     self.fail(entry.action.loc, f"action '{name}' is @defaultonly and cannot be used in an entry")

@@ -95,6 +95,8 @@ class Expressions(Operators):
     def store(self, target: Value, operand: Operand, loc: Loc) -> None:
         """Emit target = operand; both of one type. Aggregates are stored part by part."""
         kind = target.type
+        if kind is ty.UNKNOWN:
+            return
         if isinstance(operand, Value):
             self.invalidate_siblings(target, operand, loc)
             self.emit(ir.Assign(loc, target.expr, operand.expr))

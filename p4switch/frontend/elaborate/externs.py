@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from p4switch import ir
 from p4switch.frontend import ast
 from p4switch.frontend import types as ty
 from p4switch.frontend.elaborate.arguments import Arguments, Passed
 from p4switch.frontend.elaborate.base import boolean, const, numeric
 from p4switch.frontend.elaborate.notes import number_of
-from p4switch.frontend.elaborate.objects import NOT_IDENTIFIED, control_plane_name
+from p4switch.frontend.elaborate.objects import NOT_IDENTIFIED, annotation, control_plane_name, text_of
 from p4switch.frontend.elaborate.scope import Scope
 from p4switch.frontend.elaborate.typeinfo import TypeInfo
 from p4switch.frontend.elaborate.values import (
@@ -89,6 +91,12 @@ class Externs(Arguments):
             self.unsupported(node.loc, f"extern function '{name}' is not part of v1model", hint)
             return self.result_stand_in(decl, scope)
         args = self.extern_args(passed, scope, FUNCTIONS[name])
+        self.check_numbers(passed, args, decl.type_params)
+        if name == "mark_to_drop" and not args:  # the deprecated form without an argument
+            standard = self.roots.get("standard_metadata")
+            if standard is None:
+                self.fail(node.loc, "mark_to_drop() outside of the package's blocks", "give it standard_metadata")
+            args = (standard.expr,)
         self.emit(ir.ExternCall(node.loc, name, None, args))
         return self.void()
 
@@ -114,6 +122,7 @@ class Externs(Arguments):
         return self.void()
 
     own_field_lists: dict[int, tuple[ir.Expr, ...]]
+    roots: dict[str, Value]  # hdr, meta and standard_metadata
 
     def void(self) -> Operand:
         return VoidVal()
@@ -156,6 +165,19 @@ class Externs(Arguments):
             width = max(32, value.value.bit_length() + (value.value < 0))
             return ir.Const(ir.Bits(width), value.value & ((1 << width) - 1))
         return self.materialize(self.convert(value, kind, entry.loc), entry.loc)
+
+    def check_numbers(
+        self,
+        passed: list[Passed],
+        args: tuple[ir.Expr | ir.FieldList | ir.Text, ...],
+        type_params: Collection[str],
+    ) -> None:
+        """Refuse values that are no numbers for parameters of any type: v1model's externs compute with them."""
+        for entry, arg in zip(passed, args, strict=True):
+            generic = isinstance(entry.param.type, ast.NamedType) and entry.param.type.name in type_params
+            if generic and isinstance(arg, ir.Expr) and not isinstance(arg.type, ir.Bits | ir.Bool):
+                found = entry.value.what if entry.value is not None else "something else"
+                self.fail(entry.loc, f"parameter '{entry.param.name}' needs a number, found {found}")
 
     def field_list(self, value: Operand, loc: Loc) -> ir.FieldList:
         items: list[ir.Expr] = []
@@ -265,6 +287,7 @@ class Externs(Arguments):
         if extern == "register" and isinstance(ty.underlying(kind.args[0]), ty.Struct):
             self.packed_access(qualified, base.ir_name, kind.args[0], args, node.loc)
             return self.void()
+        self.check_numbers(passed, args, (*decl.type_params, *kind.decl.type_params))
         self.emit(ir.ExternCall(node.loc, qualified, base.ir_name, args))
         if extern == "direct_meter":
             self.direct_meter_targets[base.ir_name] = args[0]  # type: ignore[assignment]
@@ -488,13 +511,29 @@ class Externs(Arguments):
             size = self.count(args[1], "an action selector's size")
             width = self.count(args[2], "an action selector's output width")
             group_size = number_of(annotations, "max_group_size") or 0
-            profile = ir.ActionProfile(ir_name, NOT_IDENTIFIED, size, True, algorithm, width, group_size)
+            semantics, weight = self.selector_semantics(annotations)
+            profile = ir.ActionProfile(
+                ir_name, NOT_IDENTIFIED, size, True, algorithm, width, group_size, semantics, weight
+            )
             self.objects.add("action_profile", full_name, annotations, profile)
         elif extern != "Checksum16":
             self.unsupported(
                 loc, f"extern object '{extern}' is not part of v1model", "see v1model.p4 for what there is"
             )
         return ExternVal(kind, name, ir_name, [v for v in values if v is not None])
+
+    def selector_semantics(self, annotations: tuple[ast.Annotation, ...]) -> tuple[str, int]:
+        """What an action selector's size counts, and the most that one of its members may weigh."""
+        found = annotation(annotations, "selector_size_semantics")
+        if found is None:
+            return "", 0
+        semantics = text_of(found).lower()
+        if semantics not in ("sum_of_weights", "sum_of_members"):
+            self.fail(
+                found.loc, f"@selector_size_semantics({text_of(found)})", 'write "sum_of_weights" or "sum_of_members"'
+            )
+        weight = number_of(annotations, "max_member_weight") if semantics == "sum_of_members" else None
+        return semantics, weight or 0
 
     def count(self, arg: Passed, what: str) -> int:
         if isinstance(arg.value, UnknownVal):

@@ -79,23 +79,30 @@ def _literal(node: ast.Expr, name: str) -> int | bool | str:
     )
 
 
-def number_of(annotations: tuple[ast.Annotation, ...], name: str) -> int | None:
+MAX_ID = (1 << 32) - 1
+MAX_NUMBER = (1 << 31) - 1  # of the other numbers in P4Info
+
+
+def number_of(annotations: tuple[ast.Annotation, ...], name: str, most: int = MAX_NUMBER) -> int | None:
     """Give N of @name(N)."""
     found = annotation(annotations, name)
     if found is None or not found.tokens:
         return None
     text = "".join(t for _, t in found.tokens)
     try:
-        return parse_int(text.removeprefix("-"), found.loc)[0] * (-1 if text.startswith("-") else 1)
+        number = parse_int(text.removeprefix("-"), found.loc)[0] * (-1 if text.startswith("-") else 1)
     except Failure:
         raise Failure(found.loc, f"@{name} needs an integer, found '{text}'") from None
+    if abs(number) > most:
+        raise Failure(found.loc, f"@{name}({number}) is out of range", f"at most {most}")
+    return number
 
 
 def field_ids(owners: list[tuple[ast.Annotation, ...]]) -> list[int]:
     """Number the fields of one object: @id(N) first, the others count up from 1 around those."""
     chosen: list[int | None] = []
     for owner in owners:
-        number = number_of(owner, "id")
+        number = number_of(owner, "id", MAX_ID)
         if number is not None:
             found = annotation(owner, "id")
             assert found is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -11,7 +10,7 @@ from p4switch import ir
 from p4switch.frontend import ast
 from p4switch.frontend import types as ty
 from p4switch.frontend.elaborate.calls import applied_tables
-from p4switch.frontend.elaborate.notes import field_ids, notes
+from p4switch.frontend.elaborate.notes import MAX_NUMBER, field_ids, notes
 from p4switch.frontend.elaborate.objects import (
     GLOBAL,
     IN_BLOCK,
@@ -36,6 +35,7 @@ from p4switch.frontend.elaborate.values import (
 )
 from p4switch.frontend.errors import ErrorList, Failure, did_you_mean
 from p4switch.frontend.identity import identify
+from p4switch.frontend.lexer import parse_int
 from p4switch.frontend.parser.expressions import unquote
 from p4switch.ir import Loc
 
@@ -49,6 +49,12 @@ _BLOCKS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("deparser", ("packet", "hdr")),
 )
 _PACKAGE_FIELDS = ("name", "version", "organization", "contact", "url", "arch")
+_PLATFORM_FIELDS = (
+    "multicast_group_table_size",
+    "multicast_group_table_total_replicas",
+    "multicast_group_table_max_replicas_per_entry",
+)
+_OF_PACKAGES = ("pkginfo", "platform_property")  # annotations that P4Info has fields for
 # Objects for which p4c writes type_info, even if it stays empty.
 _WITH_TYPES = ("table", "controller_header")
 
@@ -437,7 +443,8 @@ class Elaborator(Parsers):
             controller_headers=values("controller_header"),
             field_lists=self.field_lists(),
             package=package_info(main),
-            package_notes=notes(main.annotations, ("pkginfo",), ("pkginfo",)),
+            platform_properties=platform_properties(main),
+            package_notes=notes(main.annotations, _OF_PACKAGES, _OF_PACKAGES),
             named_types=tuple(self.type_info.named.values()),
             has_type_info=self.has_type_info or any(k in by_kind for k in _WITH_TYPES),
             files=files,
@@ -548,10 +555,11 @@ class Elaborator(Parsers):
             assert isinstance(part, Value)
             found = annotation(field.annotations, "field_list")
             if found is not None:
-                for number in self.list_numbers(found):
-                    fields: list[ir.Expr] = []
-                    self.flatten(part, field.loc, fields)
-                    lists.setdefault(number, []).extend(fields)
+                with self.collecting():
+                    for number in self.list_numbers(found):
+                        fields: list[ir.Expr] = []
+                        self.flatten(part, field.loc, fields)
+                        lists.setdefault(number, []).extend(fields)
             else:
                 self.field_lists_in(part, lists)
 
@@ -559,7 +567,7 @@ class Elaborator(Parsers):
         numbers = []
         for kind, text in found.tokens:
             if kind == "INT":
-                numbers.append(int(re.sub(r"^\d+[ws]", "", text), 0))
+                numbers.append(parse_int(text, found.loc)[0])
             elif kind == "ID":
                 operand = self.globals.find(text)
                 if isinstance(operand, Value) and operand.constant is not None:
@@ -630,6 +638,29 @@ def package_info(main: ast.Instantiation) -> dict[str, str]:
             texts[key] = value.value
         info.update({key: text for key, text in texts.items() if key in _PACKAGE_FIELDS})
     return info
+
+
+def platform_properties(main: ast.Instantiation) -> dict[str, int]:
+    """Read @platform_property(multicast_group_table_size=10)."""
+    properties: dict[str, int] = {}
+    for found in main.annotations:
+        if found.name != "platform_property":
+            continue
+        numbers = {
+            key: parse_int(t, found.loc)[0]
+            for (_, key), (_, sign), (kind, t) in triples(found)
+            if sign == "=" and kind == "INT"
+        }
+        for key, value in found.pairs:
+            if not isinstance(value, ast.IntLit):
+                raise Failure(value.loc, f"'{key}' in @platform_property must be an integer")
+            numbers[key] = value.value
+        for key, number in numbers.items():
+            if key in _PLATFORM_FIELDS:
+                if number > MAX_NUMBER:
+                    raise Failure(found.loc, f"'{key}' in @platform_property is {number}", f"at most {MAX_NUMBER}")
+                properties[key] = number
+    return properties
 
 
 def triples(found: ast.Annotation) -> zip[tuple[tuple[str, str], tuple[str, str], tuple[str, str]]]:

@@ -128,7 +128,7 @@ class Tables(KeyNames):
             self.fail(param.loc, f"action parameter '{param.name}' of type {kind} cannot come from a table", hint)
         assert isinstance(lowered, ir.Bits)
         name = control_plane_name(param.name, param.annotations, None)
-        return ir.Param(name, lowered, number, notes(param.annotations), self.type_info.mention(kind))
+        return ir.Param(name, param.name, lowered, number, notes(param.annotations), self.type_info.mention(kind))
 
     def action_ref(self, ref: ast.ActionRef) -> tuple[ActionVal, list[Passed]]:
         """Resolve one element of a table's action list; directional parameters are bound here."""
@@ -191,7 +191,7 @@ class Tables(KeyNames):
         if "size" in properties:
             with self.collecting():
                 size = self.constant_int(properties["size"].value, "a table's size")
-                if size < 0:
+                if not 0 <= size < 1 << 32:
                     self.fail(properties["size"].loc, f"size of table '{node.name}' is {size}")
         entries: tuple[ir.ConstEntry, ...] = ()
         if node.entries is not None and len(key_types) == len(node.keys):

@@ -7,6 +7,7 @@ from p4switch.frontend import types as ty
 from p4switch.frontend.elaborate.notes import notes
 from p4switch.frontend.elaborate.objects import annotation, control_plane_name
 from p4switch.frontend.errors import Failure
+from p4switch.frontend.lexer import parse_int
 
 
 class TypeInfo:
@@ -107,7 +108,10 @@ def translation(kind: ty.NewType) -> tuple[str, int]:
         return uri, 0
     for token, text in tokens[2:]:
         if token == "INT":
-            return uri, int(text, 0)
+            width = parse_int(text, found.loc)[0]
+            if not 0 < width <= ty.MAX_WIDTH:
+                raise Failure(found.loc, f"@p4runtime_translation to {width} bits", f"1 to {ty.MAX_WIDTH} are possible")
+            return uri, width
     raise Failure(
         found.loc,
         "@p4runtime_translation is malformed",

@@ -158,7 +158,7 @@ def whole_program() -> ir.Program:
     forward = ir.Action(
         "forward",
         identity("I.forward", 1),
-        (ir.Param("port", ir.Bits(9), 1), ir.Param("value", B192, 2)),
+        (ir.Param("port", "port", ir.Bits(9), 1), ir.Param("value", "value", B192, 2)),
         (
             ir.Assign(LOC, ir.Field(ir.Bits(9), STD, "egress_spec"), local("port", ir.Bits(9))),
             ir.Assign(LOC, WIDE, local("value", B192)),

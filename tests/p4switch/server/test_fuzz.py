@@ -1,4 +1,7 @@
-"""Random messages: whatever a client sends, it gets an answer, never an internal error, and the switch goes on."""
+"""Random messages: whatever a client sends, it gets an answer, never an internal error, and the switch goes on.
+
+$P4SWITCH_FUZZ multiplies the rounds.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,12 @@ from google.protobuf.message import Message
 from p4switch.build import BuildResult
 from p4switch.dataplane import DataPlane
 from p4switch.server import P4RuntimeServer, status
+from tests.p4switch.fuzz import TIMES
 from tests.p4switch.server.client import Client, WriteFailed, exact, lpm
 from tests.p4switch.server.test_entities import counter, group, meter, session
 from tests.p4switch.server.test_tables import GOOD
 
-ROUNDS = 1500
+ROUNDS = 1500 * TIMES
 _NUMBERS = (0, 1, 2, 3, 5, 7, 9, 255, 510, 511, 512, 65535, 65536, (1 << 31) - 1)
 
 
@@ -166,6 +170,37 @@ def test_stream_messages(client: Client, dataplane: DataPlane) -> None:
         assert message.error.canonical_code != status.INTERNAL
 
 
+def test_bytes_that_are_no_messages(client: Client, server: P4RuntimeServer) -> None:
+    """Mutated serialized requests, which clients of other languages might send by mistake."""
+    generator = random.Random(2)
+    fuzzer = Fuzzer(client, 6)
+    write = client.write_request(*[fuzzer.update() for _ in range(3)]).SerializeToString()
+    read = p4r.ReadRequest(device_id=1, entities=fuzzer.good).SerializeToString()
+    answered = refused = 0
+    with grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+        write_call = channel.unary_unary("/p4.v1.P4Runtime/Write", None, None)
+        read_call = channel.unary_stream("/p4.v1.P4Runtime/Read", None, None)
+        for _ in range(ROUNDS // 3):
+            data = bytearray(generator.choice((write, read)))
+            for _ in range(generator.randint(0, 4)):
+                data[generator.randrange(len(data))] = generator.randrange(256)
+            message = bytes(data[: generator.choice((len(data), generator.randrange(len(data) + 1)))])
+            try:
+                if generator.random() < 0.5:
+                    write_call(message, timeout=30)
+                else:
+                    list(read_call(message, timeout=30))
+                answered += 1
+            except grpc.RpcError as error:
+                # gRPC itself answers INTERNAL to what does not parse; the server must not.
+                assert error.code() != grpc.StatusCode.UNAVAILABLE, error
+                if error.code() == grpc.StatusCode.INTERNAL:
+                    assert "deserializing" in (error.details() or ""), error
+                refused += 1
+    assert answered and refused
+    client.insert(table_entry=client.entry("lpm_table", lpm(1, 0x0B, 48), action=client.action("to_cpu", 1)))
+
+
 def test_first_message(server: P4RuntimeServer, program: BuildResult) -> None:
     for seed in range(100):
         client = Client(server.port, p4info=program.p4info)
@@ -190,7 +225,7 @@ def test_pipelines(client: Client, program: BuildResult) -> None:
     action = p4r.SetForwardingPipelineConfigRequest
     generator = random.Random(1)
     data = program.p4info.SerializeToString()
-    for _ in range(600):
+    for _ in range(600 * TIMES):
         mutated = bytearray(data)
         for _ in range(generator.randint(1, 4)):
             mutated[generator.randrange(len(mutated))] = generator.randrange(256)

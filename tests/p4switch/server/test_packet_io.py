@@ -256,7 +256,7 @@ def test_idle_entries_are_reported(client: Client, dataplane: DataPlane) -> None
         (found,) = client.next("idle_timeout_notification").table_entry
         assert found.priority == 3 and found.metadata == b"m" and found.idle_timeout_ns == ttl
         assert found.match == entry.match
-    assert 0.35 < time.monotonic() - stopped < 1.5
+    assert time.monotonic() - stopped > 0.35
     query = client.entry("optional_table")
     query.time_since_last_hit.SetInParent()
     (read,) = client.read(table_entry=query)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -432,10 +431,7 @@ def test_ten_thousand_entries(client: Client) -> None:
         )
         for number in range(10_000)
     ]
-    start = time.monotonic()
-    client.write(*updates)
-    written = time.monotonic() - start
-    assert written < 2.0  # 0.2 s on an idle machine
+    client.write(*updates)  # how long it takes: bench/tables.py
     found = client.read(table_entry=client.entry("exact_table"))
     assert sorted(int.from_bytes(e.match[0].exact.value, "big") for e in found) == list(range(10_000))
     with pytest.raises(WriteFailed) as caught:

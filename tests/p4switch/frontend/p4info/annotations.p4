@@ -29,5 +29,6 @@ control E(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t sm) 
 control C(inout headers_t hdr, inout meta_t meta) { apply { } }
 control D(packet_out packet, in headers_t hdr) { apply { packet.emit(hdr); } }
 @pkginfo(name = "annotations.p4", version = "2", organization = "Example", contact = "a@example.com", url = "example.com")
+@platform_property(multicast_group_table_size = 10, multicast_group_table_total_replicas = 0x20, multicast_group_table_max_replicas_per_entry = 3)
 @brief("A test") @custom
 V1Switch(P(), V(), I(), E(), C(), D()) main;

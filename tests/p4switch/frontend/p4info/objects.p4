@@ -31,6 +31,10 @@ control I(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t sm) 
     register<bit<192>>(512) wide;
     register<bool>(2) flags;
     @max_group_size(8) action_selector(HashAlgorithm.crc16, 32w128, 32w16) selector;
+    @selector_size_semantics("sum_of_members") @max_member_weight(4000) @max_group_size(4)
+    action_selector(HashAlgorithm.crc32, 32w64, 32w16) by_members;
+    @selector_size_semantics("SUM_OF_WEIGHTS")
+    action_selector(HashAlgorithm.crc32, 32w64, 32w16) by_weights;
     action_profile(64) profile;
     action set(bit<16> b) { hdr.h.b = b; rate.read(meta.color); }
     action learn() { digest<learn_t>(1, { hdr.h.a, hdr.h.b, sm.parser_error }); hits.count(); }
@@ -45,6 +49,16 @@ control I(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t sm) 
         key = { hdr.h.a : exact; hdr.h.b : selector; }
         actions = { set; NoAction; }
         implementation = selector;
+    }
+    table more_members {
+        key = { hdr.h.a : exact; hdr.h.b : selector; }
+        actions = { set; NoAction; }
+        implementation = by_members;
+    }
+    table weights {
+        key = { hdr.h.a : exact; hdr.h.b : selector; }
+        actions = { set; NoAction; }
+        implementation = by_weights;
     }
     table indirect {
         key = { hdr.h.a : exact; }
@@ -66,10 +80,13 @@ control I(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t sm) 
         key = { hdr.h.a : ternary; }
         actions = { set; }
         entries = { 1 &&& 3 : set(2); const _ : set(4); }
+        default_action = set(9);
     }
     apply {
         direct.apply();
         members.apply();
+        more_members.apply();
+        weights.apply();
         indirect.apply();
         in_place.apply();
         fixed.apply();

@@ -22,6 +22,9 @@ control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
     }
 }
 control E(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
-    apply { if (hdr.h.a == 4) { mark_to_drop(std); } }
+    apply {
+        if (hdr.h.a == 4) { mark_to_drop(std); }
+        if (hdr.h.a == 5) { mark_to_drop(); }
+    }
 }
 SWITCH(OneHeader, I, E)

@@ -1,0 +1,24 @@
+#include <core.p4>
+#include <v1model.p4>
+
+header h_t { bit<8> x; bit<16> y; int<8> z; }
+struct headers_t { h_t h; h_t[4] stack; }
+struct meta_t { bit<8> a; bit<16> b; bool flag; }
+struct pair_t { meta_t first; missing_t second; }
+
+parser P(packet_in packet, out headers_t hdr, inout meta_t meta, inout standard_metadata_t standard_metadata) {
+    state start {
+        transition accept;
+    }
+}
+control V(inout headers_t hdr, inout meta_t meta) { apply { } }
+control I(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t standard_metadata) {
+    apply {
+        pair_t pair = { first = meta, second = { 1, 2 } };
+        pair_t other = { meta, { from = 1, to = { 2 } } };
+    }
+}
+control E(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t standard_metadata) { apply {  } }
+control C(inout headers_t hdr, inout meta_t meta) { apply { } }
+control D(packet_out packet, in headers_t hdr) { apply { packet.emit(hdr.h); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
