@@ -24,7 +24,7 @@ from topologies.ranks import Phase, RankResult
 from topologies.session import FabricSession, LinkSetting
 from topologies.summary import PhaseResult
 
-LOSSES: Final = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
+LOSSES: Final[tuple[float, ...]] = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 """The greatest first: what a lossy link carries less is made up for by the next ones, so that the count is reached."""
 SEMANTICS: Final = {"load_store": 256, "rdma": 4096}
 """How bytes go, and how many at a time: a request each, or a message of two blocks."""

@@ -20,6 +20,7 @@ from controller.reader import SwitchReader
 from controller.repl import SHELL_PYTHON, election_id
 from controller.routes import entries_for
 from controller.status import ControllerStatus, State
+from tests.fabric.bad_link_inside import bad_link_short
 from tests.fabric.events_inside import spine_cable_cut
 from tests.fabric.failover_inside import cables_cut, gpu_lost, switch_lost
 from tests.fabric.impaired_inside import impaired
@@ -200,7 +201,7 @@ def tenants(run_dir: Path, target: str) -> None:
 CHECKS: dict[str, Callable[[Path, str], None]] = {
     "restart": restart, "edit": edit, "tenants": tenants, "endpoint_killed": endpoint_killed,
     "switch_killed": switch_killed, "cables_cut": cables_cut, "switch_lost": switch_lost, "gpu_lost": gpu_lost,
-    "spine_cable_cut": spine_cable_cut, "bad_links": bad_links,
+    "spine_cable_cut": spine_cable_cut, "bad_links": bad_links, "bad_link_short": bad_link_short,
     "impaired": lambda run_dir, target: impaired(run_dir, target, shell),
     "ring_cut": lambda run_dir, target: ring_cut(run_dir, target, shell),
 }  # fmt: skip

@@ -55,7 +55,10 @@ def test_the_environment_sets_what_the_command_line_leaves_out(monkeypatch: pyte
 
 
 def test_unknown_names_are_answered_with_the_known_ones(tmp_path: Path) -> None:
-    known = "Choose one of ping, random, all-to-all, incast, permutation, hotspot, slow-drain, failover, bad-link, training."
+    known = (
+        "Choose one of ping, random, all-to-all, incast, permutation, hotspot, slow-drain, failover, bad-link, "
+        "training."
+    )
     assert known in refusal(Options(scenario="flood"))
     assert "Choose open or managed." in refusal(Options(links="optical"))
     assert "Choose p4switch or bmv2." in refusal(Options(target="tofino"))
