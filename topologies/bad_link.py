@@ -46,7 +46,11 @@ ALONE_WITHOUT: Final = 25
 ALONE_LOSS: Final = 0.1
 SILENCE_MS: Final = 2000
 """A machine with more to do than it has time for is no dead link."""
-WITH_RETRY: Final = LinkProfile(llr=True, ecn_threshold=0, replay_count_max=255, silence_ms=SILENCE_MS)
+REPLAY_TIMER_US: Final = 20_000
+"""More than a GPU in Python takes to answer when the machine is busy: a shorter one only costs needless replays."""
+WITH_RETRY: Final = LinkProfile(
+    llr=True, ecn_threshold=0, replay_timer_us=REPLAY_TIMER_US, replay_count_max=255, silence_ms=SILENCE_MS
+)
 WITHOUT_RETRY: Final = LinkProfile(ecn_threshold=0, silence_ms=SILENCE_MS)
 RTO_S: Final = 5.0
 """With retry an access is sent again after so long at the earliest: far more than a link takes to repair a loss."""
