@@ -40,7 +40,7 @@ from topologies.nodes import HOLD_PACE, HOLD_PORT, REPOSITORY, SWITCHES, FabricI
 from topologies.options import TOOLS
 from topologies.session import Artefacts, compile_command
 
-SIZES: Final = {64: "64 B", 1024: "1 KB"}
+SIZES: Final = {64: "64 B", 1500: "1,500 B"}
 ROUNDS: Final = 3
 WARM_UP_S: Final = 0.3
 WINDOW_S: Final = 1.0
