@@ -100,12 +100,15 @@ class EventTest(ManagedTest):
         subject: int | None = None,
         dst: int | None = None,
     ) -> Event:
-        """Check that the next frame on a port is an EVENT of this switch about another port; return it.
+        """Check that the next frame on a port is an EVENT of this switch about another port; return it. On a managed
+        link, given its session: the next frame but for the link's own.
 
         `new`: of a state change of its own, the first that this test sees or the next after the last one; otherwise of
         the same one as the last event that was checked. `subject` and `dst` are by default who is on the two ports.
         """
         data = self.receive(port)
+        while session and data is not None and data[0] >> 4 != Kind.DATA:
+            data = self.receive(port)  # what the link says of itself, as it comes up, may come late
         assert data is not None, f"no event came to port {port} within {TIMEOUT_S:g} s"
         self.assertEqual(len(data), EVENT_BYTES, data.hex())
         self.assertEqual(data, with_crc(data), "the link CRC")
