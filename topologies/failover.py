@@ -51,7 +51,7 @@ LOAD: Final = 0.7
 LOAD_TOLERANCE: Final = 0.04
 CALIBRATION_S: Final = 3.0
 CALIBRATIONS: Final = 5
-"""Rates tried at most, after the greatest one."""
+"""Rates tried at most, after the greatest one; a single one where there are too few cuts to judge their times."""
 IDLE_S: Final = 1.0
 LEAST_RATE: Final = 0.02
 """Share of the greatest rate at which traffic flows on a machine that is too busy without it."""
@@ -210,7 +210,7 @@ def run(session: FabricSession, cuts: int, seed: int) -> FailoverResult:
     result = FailoverResult()
     rng = random.Random(seed)
     with session.progress.step("load") as step:
-        rate, share = _calibrate(session, result)
+        rate, share = _calibrate(session, result, CALIBRATIONS if cuts >= LEAST_CUTS_FOR_TIMES else 1)
         step.done(f"{rate:,.0f} accesses/s per GPU keep the processors {share:.0%} busy")
     with session.progress.step("cuts") as step:
         options: tuple[str, ...] = ("--rto", str(RTO_S))
@@ -241,7 +241,7 @@ class Side:
         return sorted(value for one in self.times if (value := getattr(one, name)) is not None)
 
 
-def _calibrate(session: FabricSession, result: FailoverResult) -> tuple[float, float]:
+def _calibrate(session: FabricSession, result: FailoverResult, tries: int) -> tuple[float, float]:
     """Return how many accesses per second of each GPU make the machine as busy as `LOAD` says, and how busy that is.
 
     How busy it is grows with the rate, but not in proportion: a busy switch or GPU takes more frames at a time.
@@ -253,7 +253,7 @@ def _calibrate(session: FabricSession, result: FailoverResult) -> tuple[float, f
     most, share = _try_rate(session, _UNPACED, result)
     low, high = (0.0, idle), (most, share)
     rate = best = most
-    for _ in range(CALIBRATIONS):
+    for _ in range(tries):
         if abs(share - LOAD) <= LOAD_TOLERANCE:
             break
         slope = (high[0] - low[0]) / max(high[1] - low[1], 0.01)
