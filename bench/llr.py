@@ -60,12 +60,11 @@ RETRY_CONTROLS: Final = (
 """What is taken out of the pipeline, by the names of its instances in ethlink.p4."""
 SIZES: Final = {64: "64 B", 1500: "1,500 B"}
 ROUNDS: Final = 5
-WINDOWS: Final = (16, 32, 128, 512)
+WINDOWS: Final = (32, 128, 512)
 FIXED_RATE: Final = 5_000
 """Frames per second at which costs are taken: what both targets carry."""
-FIRST_RATE: Final = 2_000
-STEP: Final = 1.3
-"""The next rate that is tried, where all of the one before arrived."""
+FIRST_RATE: Final = 1_000.0
+STEP: Final = 1.4
 ARRIVES: Final = 0.999
 """Share of the frames that has to arrive for a rate to be one that the link carries."""
 SEARCH_S: Final = 0.7
@@ -221,19 +220,19 @@ class Chain:
             yield process
 
     def highest_rate(self, size: int) -> int:
-        """Return the highest rate of those tried that arrives, in frames per second as they were sent; 0: none."""
-        best, rate = 0, float(FIRST_RATE)
+        """Return the highest rate found that arrives, in frames per second as they were sent; 0: not even the first.
+
+        It goes up step by step, and ends with the first that does not arrive, as what is held then weighs on the next.
+        """
+        best, rate = 0, FIRST_RATE
         while True:
-            for _ in range(2):  # a moment in which the machine was busy is not the link's limit
-                sent, count = self.arrived(size, int(rate), SEARCH_S)
-                if count >= ARRIVES * sent:
-                    break
-            else:
+            sent, count = self.arrived(size, int(rate), SEARCH_S)
+            if count < ARRIVES * sent:
                 return best
-            reached = int(sent / SEARCH_S)
-            if reached < 0.9 * rate:  # the sender's own limit
-                return max(best, reached)
-            best, rate = reached, rate * STEP
+            best = max(best, int(sent / SEARCH_S))
+            if best < 0.9 * rate:  # the sender's own limit
+                return best
+            rate *= STEP
 
 
 @contextmanager
@@ -275,18 +274,17 @@ def _link(window: int = 0) -> LinkProfile:
 
 def _rates(target: Target, load: Path) -> Iterator[Measurement]:
     """Measure the highest rates with retry, and without."""
-    plain: dict[int, int] = {}
-    for window in (0, *WINDOWS):
-        with _chain(target, load, _link(window)) as link:
-            for size, shown in SIZES.items():
+    for size, shown in SIZES.items():
+        plain = 0
+        for window in (0, *WINDOWS):
+            with _chain(target, load, _link(window)) as link:
                 rate = link.highest_rate(size)
-                how = f"retry, window {window}" if window else "credits only"
-                yield Measurement(f"{target.name}, {shown}, {how}: highest rate in full", rate, "frames/s")
-                if not window:
-                    plain[size] = rate
-                elif plain[size]:
-                    ratio = round(rate / plain[size], 2)
-                    yield Measurement(f"{target.name}, {shown}, {how} : credits only", ratio, "x")
+            how = f"retry, window {window}" if window else "credits only"
+            yield Measurement(f"{target.name}, {shown}, {how}: highest rate in full", rate, "frames/s")
+            if not window:
+                plain = rate
+            elif plain:
+                yield Measurement(f"{target.name}, {shown}, {how} : credits only", round(rate / plain, 2), "x")
 
 
 def _costs(target: Target, load: Path) -> Iterator[Measurement]:
