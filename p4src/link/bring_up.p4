@@ -48,7 +48,6 @@ control BringUp(in headers_t hdr, inout metadata_t meta) {
                 carrier_down.read(down, port);
                 last_heard.read(heard, port);
                 link_generation.read(generation, port);
-                link_generation.write(port, meta.profile.generation);
                 bool silent = meta.profile.silence != 0 && now - heard > (bit<32>)meta.profile.silence;
                 if (down == 0) {
                     meta.verdict = VERDICT_ANSWER;
@@ -109,6 +108,7 @@ control BringUp(in headers_t hdr, inout metadata_t meta) {
                 // ------------------------------------------------------------------------------------ a new own epoch
                 session_t last = 0;
                 link_resets.count(port);
+                link_generation.write(port, meta.profile.generation);
                 last_session.read(last, port);
                 random(own, EPOCH_MIN, 32w0xFFFFFFFF);
                 join_epochs();
