@@ -1,6 +1,6 @@
-"""Stock p4runtime-shell with one name more: `events`, the history of the fabric's links.
+"""Stock p4runtime-shell with two names more: `events`, the history of the fabric's links, and `llr`, which retry.
 
-    python -m controller.shell EVENTS_FILE [p4runtime-shell's own options]
+    python -m controller.shell RUN_DIR [p4runtime-shell's own options]
 
 Runs in the shell's own environment (.venv-repl), which has nothing else of this project.
 """
@@ -13,18 +13,20 @@ from typing import Any
 
 from p4runtime_sh import shell
 
-from controller.event_history import Events
+from controller.event_history import FILE, Events
+from controller.retry_files import Retries
 
 
 def main() -> None:
     """Open the shell."""
-    events = Events(Path(sys.argv.pop(1)))
+    run_dir = Path(sys.argv.pop(1))
+    names = {"events": Events(run_dir / FILE), "llr": Retries(run_dir)}
     start = shell.start_ipython
 
-    def start_with_events(user_ns: dict[str, Any], **more: Any) -> Any:
-        return start(user_ns={**user_ns, "events": events}, **more)
+    def start_with_names(user_ns: dict[str, Any], **more: Any) -> Any:
+        return start(user_ns={**user_ns, **names}, **more)
 
-    shell.start_ipython = start_with_events
+    shell.start_ipython = start_with_names
     shell.main()
 
 

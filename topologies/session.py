@@ -24,6 +24,7 @@ from controller.credits import PortCredits
 from controller.event_history import FILE as EVENTS_FILE
 from controller.probing import ProbeFiles
 from controller.reader import PortCounters, ReadError, SwitchReader
+from controller.retry_files import RetryFiles
 from controller.status import ControllerStatus, State
 from topologies.describe import describe
 from topologies.errors import LaunchError
@@ -275,6 +276,7 @@ class FabricSession:
             shutil.rmtree(self.run_dir / name, ignore_errors=True)
         for name in ("summary.json", "controller.json", "fabric.json", "cuts.json", EVENTS_FILE):
             (self.run_dir / name).unlink(missing_ok=True)
+        RetryFiles(self.run_dir).forget()
         self.logs.mkdir(parents=True)
 
     def _build_network(self) -> None:
