@@ -9,7 +9,7 @@ from typing import Final
 
 from codec.constants import Kind
 from controller.retries import TransmitState
-from ptf_tests.conformance.records import Figure, at_least, at_most, exact
+from ptf_tests.conformance.records import Figure, at_least, exact
 from ptf_tests.conformance.retry_case import Counts, RetryCase
 from ptf_tests.conformance.retry_end import RetryEnd
 from ptf_tests.conformance.wire import Harm
@@ -127,13 +127,13 @@ class FewOutstanding(FlushCase):
             SIZE,
             self.about(2, frames=FRAMES, acknowledgements="dropped"),
             [
-                at_most("outstanding frames", FEW, most, "frames"),
+                exact("outstanding frames, at most", FEW, most, "frames"),
                 *self.of_replays(sink, before, range(FEW)),
                 exact("frames_received", FEW, flow.received, "frames"),
                 exact("frames_wrong", 0, flow.wrong + flow.repeated + flow.disordered, "frames"),
                 exact("llr_flushed, port 1", FRAMES - FEW, self.counts(1)["llr_flushed"] - dropped, "frames"),
                 exact("sender_credits_used of the source", 0, source.senders[0].used),
-                exact("outstanding frames after FLUSH", 0, sum(self.credits_at(2).held_frames), "frames held"),
+                exact("held_frames after FLUSH", 0, sum(self.credits_at(2).held_frames), "frames"),
             ],
             "" if freed else "the source did not get its credits back",
         )
