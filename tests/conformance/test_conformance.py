@@ -89,44 +89,6 @@ def test_link_layer_retry_passes_its_cases(target: str, tmp_path: Path) -> None:
     assert all(record["result"] == "pass" and record["measured"] for record in records)
 
 
-WRONG_RETRY = {
-    "a NACK is not heeded": (
-        "LLR-02", "retry/acknowledgements.p4", "llr_nacks.write(port, nacks + 1);", "", "llr_tx_replay",
-    ),
-    "every frame after a gap is asked for": (
-        "LLR-04", "retry/retry_receiver.p4", "state != NACK_SENT || replay_begins", "ahead != 0", "llr_tx_nack",
-    ),
-    "a poisoned frame is asked for": (
-        "LLR-05", "retry/retry_receiver.p4", "if (ahead == 0) {", "if (ahead == 0 && !poisoned) {", "llr_tx_nack",
-    ),
-    "the window is not looked at": (
-        "LLR-06", "retry/send_window.p4", "(bit<32>)frames_max_of(settings)", "512", "outstanding frames = ",
-    ),
-    "keepalives do not ask for a missing frame": (
-        "LLR-nack", "retry/retry_watch.p4", "meta.reply = MAKE_LLR_NACK;", "", "NACKs in the gap: the first",
-    ),
-    "the replay timer is early": (
-        "LLR-timer", "retry/delay_line.p4", ">= replay_timer_of(settings)", ">= replay_timer_of(settings) - 2000",
-        "shortest interval = ",
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("case", "file", "right", "wrong", "shown"), WRONG_RETRY.values(), ids=list(WRONG_RETRY))
-def test_a_wrong_link_layer_retry_fails_its_case(
-    case: str, file: str, right: str, wrong: str, shown: str, tmp_path: Path
-) -> None:
-    changed = tmp_path / "p4src"
-    shutil.copytree(REPOSITORY / "p4src", changed)
-    text = (changed / file).read_text()
-    assert text.count(right) == 1
-    (changed / file).write_text(text.replace(right, wrong))
-    done = run(tmp_path, "--program", str(changed / "ethlink.p4"), "--quick", *cases(case))
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert f"FAIL {case}" in done.stdout
-    assert shown in done.stdout
-
-
 @pytest.mark.parametrize("target", ["p4switch", pytest.param("bmv2", marks=needs_bmv2)])
 def test_a_short_soak_leaves_every_credit_right(target: str, tmp_path: Path) -> None:
     """Frames lost, repeated and late, peers and the switch killed: see ptf_tests/conformance/soak.py."""

@@ -23,6 +23,8 @@ WINDOW_S: Final = 1.0
 ENDS: Final = (64, 4134)
 MORE_THAN_ANY: Final = 100_000.0
 """Frames per second that no tester in Python sends."""
+UNDER_WAY: Final = 64
+"""Frames on their way at most: half a window, so that none has to wait in the switch for a place in it."""
 CREDITS_OF_LARGEST: Final = 2000
 NARROW, WIDE = 0.4, 1.5
 """Windows, as a share of what full rate needs to cover the delay."""
@@ -94,7 +96,7 @@ class LongWay(RetryCase):
 
 
 class HighestRate(RetryCase):
-    """Without a delay, as many frames as the window takes: what tester and switch can do, to compare full rate with."""
+    """Without a delay, each frame as soon as there is room: the rate that tester and switch reach, beside full rate."""
 
     case = "LLR-07"
 
@@ -102,6 +104,7 @@ class HighestRate(RetryCase):
         for size in ENDS[:1] if self.quick else ENDS:
             source, _ = self.fresh_ends(1, 2, profile=retrying(credit_limit=CREDITS_OF_LARGEST))
             flow = self.flow(1, 2, size, 0)
+            flow.most_outstanding = UNDER_WAY
             self.offer(source, flow, MORE_THAN_ANY)
             self.run_for(0.2)
 
@@ -112,7 +115,7 @@ class HighestRate(RetryCase):
             self.stop()
             self.record(
                 size,
-                self.about(2, round_trip="not delayed", offered="as much as the window takes"),
+                self.about(2, round_trip="not delayed", offered=f"as fast as {UNDER_WAY} under way allow"),
                 [
                     at_least("rate of the source", FULL_RATE, round(sent), "frames/s"),
                     at_least("rate to the receiver", FULL_RATE, round(received), "frames/s"),
@@ -158,11 +161,10 @@ class MixedCase(RetryCase):
     """What the cases of LLR-10 share: VC 0 retries, VC 1 is best effort and does not."""
 
     case = ""
-    tester_settings = REPAIR
 
-    def mixed(self) -> tuple[RetryEnd, RetryEnd, Flow, Flow]:
+    def mixed(self, **settings: int) -> tuple[RetryEnd, RetryEnd, Flow, Flow]:
         """Bring two links up; return both ends, and a flow of each kind."""
-        source, sink = self.retry_ends(1, 2, profile=retrying(lossless_vcs=0b1), replay_timer=REPAIR_US)
+        source, sink = self.retry_ends(1, 2, profile=retrying(lossless_vcs=0b1), **settings)
         return source, sink, self.flow(1, 2, SIZE, 0), self.flow(1, 2, SIZE, 1)
 
 
@@ -206,9 +208,10 @@ class MixedWithErrors(MixedCase):
     """With errors in both directions, what is lost is all of it without retry."""
 
     case = "LLR-10"
+    tester_settings = REPAIR
 
     def runTest(self) -> None:
-        source, sink, retried, plain = self.mixed()
+        source, sink, retried, plain = self.mixed(replay_timer=REPAIR_US)
         into, out = self.counts(1), self.counts(2)
         rng = Random(10)
         lost: dict[bool, list[Rule]] = {
