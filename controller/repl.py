@@ -29,6 +29,7 @@ p4runtime-shell on {switch} ({grpc}, device {device_id}). Tables are described i
   te.match["tenant"] = "1"; te.match["dst"] = "{dst}"; te.action["port"] = "{port}"
   te.modify()                                           ... changed at once; also te.insert() and te.delete()
   for c in counter_entry["port_rx"].read(): print(c)    frames per port
+  llr                                                   link-layer retry: states, profiles, counters by port
   events                                                which links died or came back; events(100), events("s1")
   tables                                                all tables; exit to leave
 
@@ -45,6 +46,7 @@ def shell_command(node: SwitchNode, run_dir: Path) -> list[str]:
     """Return the command that opens the shell on a switch, to be run on the fabric's network."""
     return [
         *("env", f"PYTHONPATH={REPOSITORY}", str(SHELL_PYTHON), "-m", "controller.shell", str(run_dir / FILE)),
+        node.name,
         *("--grpc-addr", node.grpc),
         *("--device-id", str(node.device_id), "--election-id", election_id()),
     ]

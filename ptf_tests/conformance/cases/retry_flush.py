@@ -19,7 +19,7 @@ FRAMES: Final = 100
 FEW: Final = 4
 REPLAYS: Final = 3
 SIZE: Final = 512
-TIMER_US: Final = 200_000
+TIMER_US: Final = 300_000
 """So long that each replay has ended, on a busy machine too, before the next one is due."""
 ACKNOWLEDGING: Final = (Kind.LLR_ACK, Kind.LLR_NACK, Kind.CF_UPDATE)
 """What a peer that sends no data acknowledges with."""
@@ -31,9 +31,9 @@ class FlushCase(RetryCase):
     case = ""
 
     def gives_up(self, port: int, before: Counts) -> bool:
-        """Wait until the switch has given up once more on a port, and then as long as three more replays would take."""
+        """Wait until the switch has given up once more on a port, and then until one more replay would have begun."""
         flushed = self.run_until(lambda: self.count("llr_flushes", port) > before["llr_flushes"], 20.0)
-        self.run_for((REPLAYS + 1) * TIMER_US * 1e-6)
+        self.run_for(1.5 * TIMER_US * 1e-6)
         return flushed
 
     def of_replays(self, sink: RetryEnd, before: Counts, seqs: range) -> list[Figure]:
