@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import json
 import os
@@ -149,3 +150,28 @@ def test_every_test_belongs_to_a_case_and_every_case_is_documented() -> None:
     assert tuple(HEADER_GROUPS) == tuple(f"E{number}" for number in range(1, 7))
     page = (REPOSITORY / "docs" / "conformance.md").read_text()
     assert all(f"| {case} |" in page for case in ALL)
+
+
+def test_what_is_expected_is_not_what_was_measured() -> None:
+    """A figure whose expected value comes of the reading that it is compared with passes whatever is read."""
+    figures = 0
+    for path in CASES.glob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text())):
+            if isinstance(call, ast.Call) and ast.unparse(call.func) in (
+                "exact",
+                "close",
+                "at_least",
+                "at_most",
+                "state",
+            ):
+                _, expected, measured = call.args[:3]
+                figures += 1
+                assert not _read(expected) & _read(measured), f"{path.name}:{call.lineno}"
+    assert figures > 100
+
+
+def _read(expression: ast.expr) -> set[str]:
+    """Return what an expression reads that can change: attributes, items of tables, calls."""
+    reads = (ast.Attribute, ast.Subscript, ast.Call)
+    parts = {ast.unparse(one) for one in ast.walk(expression) if isinstance(one, reads)}
+    return {one for one in parts if not one.startswith(("len(", "round(", "int(", "sum(", "min(", "max("))}
