@@ -59,9 +59,9 @@ _NACKS: Final = "llr_receiver_state.write(port, NACK_SENT); meta.reply = MAKE_LL
 _ASKS: Final = f"if (state != NACK_SENT || replay_begins) {{ {_NACKS} meta.clone_seq = expected; }}"
 _SETTINGS: Final = "llr_settings.write(port, frames ++ meta.retry_settings[79:0]);"
 _FRAMES_TOO: Final = (
-    "llr_settings_t other = 0; llr_settings.read(other, port ^ 3); llr_settings.write(port ^ 3, frames ++ other[79:0]);"
+    "llr_settings_t other = 0; llr_settings.read(other, port ^ 1); llr_settings.write(port ^ 1, frames ++ other[79:0]);"
 )
-"""Between ports 1 and 2."""
+"""Between ports 2 and 3."""
 _FALLS_BEHIND: Final = "if (behind[19:19] == 1) { pointer = oldest; moved = true; }"
 
 MUTATIONS: Final = (
@@ -189,7 +189,7 @@ MUTATIONS: Final = (
         "if (frames == 0 || frames > OUTSTANDING_FRAMES_MOST) { meta.verdict = REASON_BAD_RETRY_PROFILE; }"),
     ),
     _mutation(
-        "two ports have the same settings", "retry_rules.PortsApart", "outstanding_frames_max, port 1; rate of port 1?",
+        "two ports have the same settings", "retry_rules.PortsApart", "outstanding_frames_max, port 3; rate of port 3?",
         ("retry_start", _SETTINGS, _SETTINGS + _FRAMES_TOO),
     ),
     # The last one, as it leaves frames that wait for the link.
