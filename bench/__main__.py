@@ -19,6 +19,7 @@ BENCHES = {
     "packet_rate": "one switch: frames per second against a plain forwarder, and round trip",
     "tables": "one switch: frames per second by entries, updates, updates under traffic, rounds inside",
     "credits": "one switch: what credits cost, and what holding frames takes",
+    "llr": "one switch, then two: what link-layer retry costs where it is off, and where it is on",
     "endpoint": "one GPU: load/store round trips and rates",
     "rdma": "two GPUs: RDMA writes by size, and where they overtake stores",
     "wire": "two GPUs: payload of wire bytes, towards the target (target: RoCEv2's)",

@@ -4,15 +4,12 @@ A load generator offers frames on port 1 as fast as it can; port 2's peer is pla
 likes and at the pace that it likes. What arrives is counted by the kernel, so that no frame has to be read for it. On
 BMv2 the same, where it is installed. Ratios compare runs right after each other.
 
-`python -m bench.credits` measures in the namespace that it is started in and prints JSON; `measure` starts it in a new
-one.
+Everything happens in a network namespace of its own, also when run alone: `python -m bench.credits`.
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
-import shutil
 import socket
 import statistics
 import struct
@@ -22,23 +19,34 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from finsy.proto import p4r
 
-from bench.packet_rate import HERE, OUTPUT, PROGRAM, SENDER_CPU, SWITCH_CPU, compile_tool, pin
 from bench.report import Measurement
+from bench.switches import (
+    HERE,
+    SENDER_CPU,
+    SWITCH_CPU,
+    Target,
+    cable,
+    compile_tool,
+    cpu_s,
+    in_namespace,
+    installed_targets,
+    main,
+    pin,
+    process_of,
+)
 from codec import frames
 from codec.constants import Kind, Next, NoticeType
 from codec.layouts import LINK, NOTICE, OEFH, TMA, end_to_end_crc
 from ptf_tests.conformance.link_end import LinkEnd
 from ptf_tests.links import CYCLE, KEEPALIVE_GROUP, Profile, announcement_entry, profile_entry, vc_map
-from ptf_tests.p4runtime import Names, P4RuntimeClient
-from topologies.nodes import HOLD_PACE, HOLD_PORT, REPOSITORY, SWITCHES, FabricIntf, FabricLink, FabricSwitch
-from topologies.options import TOOLS
-from topologies.session import Artefacts, compile_command
+from ptf_tests.p4runtime import P4RuntimeClient
+from topologies.nodes import HOLD_PACE, HOLD_PORT, FabricSwitch
 
 SIZES: Final = {64: "64 B", 1500: "1,500 B"}
 ROUNDS: Final = 3
@@ -61,12 +69,7 @@ _SO_ATTACH_FILTER: Final = 26
 
 def measure() -> Iterator[Measurement]:
     """Yield the figures. Raises RuntimeError when they cannot be taken."""
-    command = ["unshare", "--net", sys.executable, "-m", "bench.credits"]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=300)
-    if done.returncode:
-        raise RuntimeError(f"the measuring process failed, it needs root: {done.stderr.strip()[-500:]}")
-    for row in json.loads(done.stdout.splitlines()[-1]):
-        yield Measurement(**row)
+    yield from in_namespace("credits")
 
 
 # ---------------------------------------------------------------------------------------------------------- the peers
@@ -185,71 +188,42 @@ class Clock:
 # --------------------------------------------------------------------------------------------------------- the switches
 
 
-class Target:
-    """A P4 target with ethlink.p4, with open ports or with managed ones."""
+@contextmanager
+def _configured(target: Target, profile: Profile | None, pace: int) -> Iterator[FabricSwitch]:
+    """Run a target with ports 1 and 2 open, or managed with this profile, and a pace of the hold loop."""
+    ports = {port: f"s1-eth{port}" for port in (IN_PORT, OUT_PORT, EVENT_PORT)}
+    with target.running(ports, hold_pace=pace) as (switch, client):
+        _configure(client, profile)
+        if target.one_core:
+            pin(process_of(switch), SWITCH_CPU)
+        yield switch
 
-    def __init__(self, target: str, name: str) -> None:
-        self.name = name
-        self._target = target
-        folder = OUTPUT / target
-        folder.mkdir(parents=True, exist_ok=True)
-        suffix = ".json" if target == "bmv2" else ".p4bin"
-        artefacts = Artefacts(folder / f"{PROGRAM.stem}.p4info.txtpb", folder / f"{PROGRAM.stem}{suffix}")
-        subprocess.run(compile_command(target, PROGRAM, artefacts), check=True, capture_output=True, cwd=REPOSITORY)
-        self._names = Names.load(artefacts.p4info.read_text())
-        self._config = artefacts.config.read_bytes()
 
-    @contextmanager
-    def running(self, profile: Profile | None, pace: int = HOLD_PACE) -> Iterator[FabricSwitch]:
-        """Run it with ports 1 and 2 open, or managed with this profile, and a pace of the hold loop."""
-        switch = SWITCHES[self._target]("s1", device_id=1, run_dir=OUTPUT)
-        for port in (IN_PORT, OUT_PORT, EVENT_PORT):
-            FabricIntf(f"s1-eth{port}", node=switch, port=port)
-        if self._target == "p4switch":
-            command = [
-                f"{HOLD_PORT}={pace}" if word == f"{HOLD_PORT}={HOLD_PACE}" else word for word in switch.command()
-            ]
-            switch.command = lambda: command  # type: ignore[method-assign]
-        switch.start()
-        try:
-            switch.wait_ready()
-            if self._target == "bmv2":
-                thrift = ["simple_switch_CLI", "--thrift-port", str(getattr(switch, "thrift_port"))]  # noqa: B009
-                queue = f"set_queue_rate {pace} {HOLD_PORT}\n"
-                subprocess.run(thrift, input=queue, text=True, capture_output=True, check=True, timeout=30)
-            with P4RuntimeClient(switch.grpc, 1, self._names) as client:
-                client.set_pipeline(self._config)
-                self._configure(client, profile)
-            if self._target == "p4switch" and switch.process is not None:  # one thread does the work
-                pin(switch.process.pid, SWITCH_CPU)
-            yield switch
-        finally:
-            switch.stop_process()
-
-    def _configure(self, client: P4RuntimeClient, profile: Profile | None) -> None:
-        entry = self._names.entry
-        entries: list[Any] = []
-        if profile is not None:
-            client.write("INSERT", _replication())
-        for port in (IN_PORT, OUT_PORT):
-            mode = 0
-            if profile is None:
-                entries.append(entry("egress_config", {"egress_port": port}, "set_link", mode=0))
-            else:
-                mode = 1
-                link = {"vc_map": vc_map(profile.vc_map), "ecn_threshold": 0}
-                entries += [
-                    announcement_entry(self._names, port, profile),
-                    profile_entry(self._names, port, profile),
-                    entry("egress_config", {"egress_port": port}, "set_managed_link", **link),
-                ]
+def _configure(client: P4RuntimeClient, profile: Profile | None) -> None:
+    names = client.names
+    entry = names.entry
+    entries: list[Any] = []
+    if profile is not None:
+        client.write("INSERT", _replication())
+    for port in (IN_PORT, OUT_PORT):
+        mode = 0
+        if profile is None:
+            entries.append(entry("egress_config", {"egress_port": port}, "set_link", mode=0))
+        else:
+            mode = 1
+            link = {"vc_map": vc_map(profile.vc_map), "ecn_threshold": 0}
             entries += [
-                entry("source_guard", {"ingress_port": port, "src": port}, "allow"),
-                entry("forward", {"tenant": 1, "dst": port}, "to_port", port=port),
-                entry("destination_tenant", {"dst": port}, "belongs_to", tenant=1),
-                entry("port_config", {"ingress_port": port}, "set_port", mode=mode, role=1, tenant=1),
+                announcement_entry(names, port, profile),
+                profile_entry(names, port, profile),
+                entry("egress_config", {"egress_port": port}, "set_managed_link", **link),
             ]
-        client.write("INSERT", entries)
+        entries += [
+            entry("source_guard", {"ingress_port": port, "src": port}, "allow"),
+            entry("forward", {"tenant": 1, "dst": port}, "to_port", port=port),
+            entry("destination_tenant", {"dst": port}, "belongs_to", tenant=1),
+            entry("port_config", {"ingress_port": port}, "set_port", mode=mode, role=1, tenant=1),
+        ]
+    client.write("INSERT", entries)
 
 
 def _replication() -> list[p4r.Entity]:
@@ -280,13 +254,6 @@ def _frame(size: int, session: int) -> bytes:
     return frames.frame(Kind.DATA, packet + end_to_end_crc(1, 2, transaction).to_bytes(4, "big"), session=session)
 
 
-def _cpu_s(switch: FabricSwitch) -> float:
-    """Return the processor time of the switch, all threads."""
-    assert switch.process is not None
-    tasks = Path(f"/proc/{switch.process.pid}/task").iterdir()
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) * 1e-9
-
-
 class Lab:
     """A target's switch, its two peers and its clock, for one measurement."""
 
@@ -300,7 +267,7 @@ class Lab:
     ) -> Iterator[tuple[FabricSwitch, Clock, Peer, Peer]]:
         """Run the switch with managed links that are up (own and peer's profile), or with open ports (None)."""
         with ExitStack() as stack:
-            switch = stack.enter_context(self._target.running(own, pace))
+            switch = stack.enter_context(_configured(self._target, own, pace))
             clock = Clock(f"far{EVENT_PORT}")
             stack.callback(clock.close)
             sides = [Peer(f"far{port}", peer or Profile()) for port in (IN_PORT, OUT_PORT)]
@@ -363,9 +330,9 @@ class Lab:
             clock.run(WARM_UP_S)
             if sink.count() != min(count, 1):
                 raise RuntimeError(f"{self._target.name}: {sink.count()} frames went, where all but one should be held")
-            before, start = _cpu_s(switch), time.monotonic()
+            before, start = cpu_s(process_of(switch)), time.monotonic()
             clock.run(WINDOW_S)
-            return (_cpu_s(switch) - before) / (time.monotonic() - start)
+            return (cpu_s(process_of(switch)) - before) / (time.monotonic() - start)
 
 
 def _measure(lab: Lab, name: str) -> Iterator[Measurement]:
@@ -390,20 +357,14 @@ def _measure(lab: Lab, name: str) -> Iterator[Measurement]:
     yield Measurement(f"{name}, processor while {HELD} frames are held", round(100 * holding, 1), "%", note=note)
 
 
-def main() -> int:
-    """Measure in this namespace and print JSON."""
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+def _inside() -> Iterator[Measurement]:
     for port in (IN_PORT, OUT_PORT, EVENT_PORT):
-        FabricLink.makeIntfPair(f"far{port}", f"s1-eth{port}", deleteIntfs=False)
-    targets = [Target("p4switch", "p4switch")]
-    if all(shutil.which(tool) for tool in TOOLS["bmv2"]):
-        targets.append(Target("bmv2", "BMv2"))
+        cable(f"s1-eth{port}", f"far{port}")
     with tempfile.TemporaryDirectory() as directory:
         load = compile_tool(HERE / "load.c", Path(directory) / "load")
-        rows = [row for target in targets for row in _measure(Lab(target, load), target.name)]
-    print(json.dumps([asdict(row) for row in rows]))
-    return 0
+        for target in installed_targets():
+            yield from _measure(Lab(target, load), target.name)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("credits", _inside))

@@ -11,10 +11,6 @@ Everything happens in a network namespace of its own, also when run alone: `pyth
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -22,22 +18,32 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from bench.report import Measurement
+from bench.switches import (
+    HERE,
+    SENDER_CPU,
+    SWITCH_CPU,
+    Target,
+    cable,
+    compile_tool,
+    cpu_s,
+    in_namespace,
+    installed_targets,
+    main,
+    pin,
+    process_of,
+    received,
+)
 from codec import frames
-from codec.constants import MTU, Next
+from codec.constants import Next
 from codec.layouts import LINK, OEFH, TMA, end_to_end_crc
 from endpoint import Gpu
-from ptf_tests.p4runtime import Names, P4RuntimeClient
-from topologies.nodes import REPOSITORY, SWITCHES, FabricIntf
-from topologies.session import Artefacts, compile_command
+from ptf_tests.p4runtime import Names
+from topologies.nodes import REPOSITORY
 
-HERE: Final = Path(__file__).resolve().parent
-OUTPUT: Final = REPOSITORY / "build" / "bench"
-PROGRAM: Final = REPOSITORY / "p4src" / "ethlink.p4"
 SWITCH_ENDS: Final = ("s1-eth1", "s1-eth2")
 FAR_ENDS: Final = ("g1-eth0", "g2-eth0")
 SIZES: Final = {64: "64 B", 1500: "1,500 B"}
@@ -52,20 +58,13 @@ IDS: Final = 2000
 BATCH: Final = 2000
 """Entries per Write."""
 END_TO_END_CRC_BYTES: Final = 4
-SENDER_CPU: Final = 0
-SWITCH_CPU: Final = 1
 FORWARDER_RATIO: Final = 0.8
 BMV2_RATIO: Final = 15.0
 
 
 def measure() -> Iterator[Measurement]:
     """Yield the figures. Raises RuntimeError when they cannot be taken."""
-    command = ["unshare", "--net", sys.executable, "-m", "bench.packet_rate", "inside"]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=300)
-    if done.returncode:
-        raise RuntimeError(f"the measuring process failed, it needs root: {done.stderr.strip()[-500:]}")
-    for row in json.loads(done.stdout.splitlines()[-1]):
-        yield Measurement(**row)
+    yield from in_namespace("packet_rate")
 
 
 # ----------------------------------------------------------------------------------------------------- the contestants
@@ -97,38 +96,20 @@ class Forwarder:
 class P4Target:
     """A P4 target with ethlink.p4, filled over P4Runtime."""
 
-    def __init__(self, target: str, name: str) -> None:
-        self.name = name
-        self.one_core = target != "bmv2"
+    def __init__(self, target: Target) -> None:
         self._target = target
-        suffix = ".json" if target == "bmv2" else ".p4bin"
-        folder = OUTPUT / target
-        folder.mkdir(parents=True, exist_ok=True)
-        artefacts = Artefacts(folder / f"{PROGRAM.stem}.p4info.txtpb", folder / f"{PROGRAM.stem}{suffix}")
-        subprocess.run(compile_command(target, PROGRAM, artefacts), check=True, capture_output=True, cwd=REPOSITORY)
-        self._names = Names.load(artefacts.p4info.read_text())
-        self._config = artefacts.config.read_bytes()
+        self.name, self.one_core = target.name, target.one_core
         self.entries = 0
 
     @contextmanager
     def running(self) -> Iterator[int]:
         """Run it with tables filled; give its process id."""
-        switch = SWITCHES[self._target]("s1", device_id=1, run_dir=OUTPUT)
-        for port, iface in enumerate(SWITCH_ENDS, 1):
-            FabricIntf(iface, node=switch, port=port)
-        switch.start()
-        try:
-            switch.wait_ready()
-            with P4RuntimeClient(switch.grpc, 1, self._names) as client:
-                client.set_pipeline(self._config)
-                entries = list(_entries(self._names))
-                for first in range(0, len(entries), BATCH):
-                    client.write("INSERT", entries[first : first + BATCH])
-                self.entries = len(entries)
-            assert switch.process is not None
-            yield switch.process.pid
-        finally:
-            switch.stop_process()
+        with self._target.running(dict(enumerate(SWITCH_ENDS, 1))) as (switch, client):
+            entries = list(_entries(self._target.names))
+            for first in range(0, len(entries), BATCH):
+                client.write("INSERT", entries[first : first + BATCH])
+            self.entries = len(entries)
+            yield process_of(switch)
 
 
 def _entries(names: Names) -> Iterator[Any]:
@@ -143,32 +124,7 @@ def _entries(names: Names) -> Iterator[Any]:
         yield names.entry("port_config", {"ingress_port": port}, "set_port", mode=0, role=1, tenant=TENANT)
 
 
-def compile_tool(source: Path, target: Path) -> Path:
-    """Compile a C tool of this folder; raise RuntimeError with what the compiler said."""
-    done = subprocess.run(
-        [os.environ.get("CC", "cc"), "-O2", str(source), "-o", str(target)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"{source.name} does not compile: {done.stderr.strip()[-500:]}")
-    return target
-
-
 # ------------------------------------------------------------------------------------------------------- the measuring
-
-
-def cables() -> None:
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    for near, far in zip(SWITCH_ENDS, FAR_ENDS, strict=True):
-        mtu = ("mtu", str(MTU))
-        subprocess.run(["ip", "link", "add", near, *mtu, "type", "veth", "peer", "name", far, *mtu], check=True)
-        for end in (near, far):
-            Path(f"/proc/sys/net/ipv6/conf/{end}/disable_ipv6").write_text("1")
-            off = ("tx", "off", "rx", "off", "gso", "off", "gro", "off", "tso", "off")
-            subprocess.run(["ethtool", "-K", end, *off], check=False, capture_output=True)
-            subprocess.run(["ip", "link", "set", end, "up"], check=True)
 
 
 def _frame(size: int) -> bytes:
@@ -177,28 +133,6 @@ def _frame(size: int) -> bytes:
     transaction = TMA.pack(opcode=1, length=length, total=length) + bytes(length)
     crc = end_to_end_crc(1, 2, transaction).to_bytes(END_TO_END_CRC_BYTES, "big")
     return frames.open_frame(frames.oefh(vc=0, dst=2, src=1, next=int(Next.TMA)) + transaction + crc)
-
-
-def received(iface: str) -> int:
-    """Return the frames that an interface has received."""
-    for line in Path("/proc/self/net/dev").read_text().splitlines():
-        name, _, counts = line.partition(":")
-        if name.strip() == iface:
-            return int(counts.split()[1])
-    raise RuntimeError(f"{iface} has gone")
-
-
-def _cpu_ns(pid: int) -> int:
-    """Return the processor time of a process, all threads."""
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in Path(f"/proc/{pid}/task").iterdir())
-
-
-def pin(pid: int, cpu: int) -> None:
-    """Keep a process, all its threads, on one core, where there are several."""
-    if len(os.sched_getaffinity(0)) > 1:
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            with contextlib.suppress(ProcessLookupError):  # a thread may have ended meanwhile
-                os.sched_setaffinity(int(task.name), {cpu})
 
 
 def _rate(pid: int, load: Path, frame: bytes) -> tuple[float, float]:
@@ -210,14 +144,14 @@ def _rate(pid: int, load: Path, frame: bytes) -> tuple[float, float]:
         sender.stdin.write(frame)
         sender.stdin.close()
         time.sleep(WARM_UP_S)
-        start, before, cpu = time.monotonic(), received(FAR_ENDS[1]), _cpu_ns(pid)
+        start, before, cpu = time.monotonic(), received(FAR_ENDS[1]), cpu_s(pid)
         time.sleep(WINDOW_S)
-        count, cpu = received(FAR_ENDS[1]) - before, _cpu_ns(pid) - cpu
+        count, cpu = received(FAR_ENDS[1]) - before, cpu_s(pid) - cpu
         elapsed = time.monotonic() - start
         sender.wait()
     if not count:
         raise RuntimeError("no frame came through the switch")
-    return count / elapsed, cpu / count / 1000
+    return count / elapsed, cpu / count * 1e6
 
 
 def _round_trip_us() -> float:
@@ -300,25 +234,17 @@ def _ratios(size: str, rates: dict[str, list[float]]) -> Iterator[Measurement]:
     yield Measurement(f"p4switch : forwarder, {size}", ratio(names[0]), "x", FORWARDER_RATIO)
 
 
-def main() -> int:
-    """Print the figures; with "inside", measure in this namespace and print JSON."""
-    if "peer" in sys.argv[1:]:
-        _peer()
-        return 0
-    if "inside" not in sys.argv[1:]:
-        for row in measure():
-            print(row)
-        return 0
-    cables()
-    targets = [P4Target("p4switch", "p4switch")]
-    if all(shutil.which(tool) for tool in ("p4c-bm2-ss", "simple_switch_grpc", "simple_switch_CLI")):
-        targets.append(P4Target("bmv2", "BMv2"))
+def _inside() -> Iterator[Measurement]:
+    for near, far in zip(SWITCH_ENDS, FAR_ENDS, strict=True):
+        cable(near, far)
+    targets = [P4Target(target) for target in installed_targets()]
     with tempfile.TemporaryDirectory() as directory:
         load = compile_tool(HERE / "load.c", Path(directory) / "load")
-        rows = list(_measure(load, Forwarder(Path(directory)), targets))
-    print(json.dumps([asdict(row) for row in rows]))
-    return 0
+        yield from _measure(load, Forwarder(Path(directory)), targets)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if "peer" in sys.argv[1:]:
+        _peer()
+    else:
+        sys.exit(main("packet_rate", _inside))

@@ -10,8 +10,6 @@ Everything happens in a network namespace of its own, also when run alone: `pyth
 
 from __future__ import annotations
 
-import json
-import shutil
 import statistics
 import subprocess
 import sys
@@ -19,31 +17,32 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
 from finsy.proto import p4r
 
-from bench.packet_rate import (
-    FAR_ENDS,
+from bench.report import Measurement
+from bench.switches import (
     HERE,
-    OUTPUT,
     SENDER_CPU,
     SWITCH_CPU,
-    SWITCH_ENDS,
-    cables,
+    Target,
+    cable,
     compile_tool,
+    in_namespace,
+    installed_targets,
+    main,
     pin,
+    process_of,
     received,
 )
-from bench.report import Measurement
 from p4switch.build import build
 from p4switch.dataplane import DataPlane, SwitchOptions
 from ptf_tests.p4runtime import Names, P4RuntimeClient, canonical
-from topologies.nodes import REPOSITORY, SWITCHES, FabricIntf
-from topologies.session import Artefacts, compile_command
 
+PORTS: Final = {1: "s1-eth1", 2: "s1-eth2"}
+FAR_ENDS: Final = ("far1", "far2")
 PROGRAM: Final = HERE / "tables.p4"
 COUNTS: Final = {
     "exact": (10, 100, 1_000, 10_000, 100_000),
@@ -74,45 +73,10 @@ LOOP_PORT: Final = 400
 
 def measure() -> Iterator[Measurement]:
     """Yield the figures. Raises RuntimeError when they cannot be taken."""
-    command = ["unshare", "--net", sys.executable, "-m", "bench.tables", "inside"]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=600)
-    if done.returncode:
-        raise RuntimeError(f"the measuring process failed, it needs root: {done.stderr.strip()[-500:]}")
-    for row in json.loads(done.stdout.splitlines()[-1]):
-        yield Measurement(**row)
+    yield from in_namespace("tables", timeout_s=600)
 
 
 # ---------------------------------------------------------------------------------------------------------- the switch
-
-
-class Target:
-    """A P4 target with tables.p4."""
-
-    def __init__(self, target: str, name: str) -> None:
-        self.name, self._target = name, target
-        folder = OUTPUT / target
-        folder.mkdir(parents=True, exist_ok=True)
-        suffix = ".json" if target == "bmv2" else ".p4bin"
-        artefacts = Artefacts(folder / f"{PROGRAM.stem}.p4info.txtpb", folder / f"{PROGRAM.stem}{suffix}")
-        subprocess.run(compile_command(target, PROGRAM, artefacts), check=True, capture_output=True, cwd=REPOSITORY)
-        self.names = Names.load(artefacts.p4info.read_text())
-        self.config = artefacts.config.read_bytes()
-
-    @contextmanager
-    def running(self) -> Iterator[tuple[int, P4RuntimeClient]]:
-        """Run it with empty tables; give its process id and its controller."""
-        switch = SWITCHES[self._target]("s1", device_id=1, run_dir=OUTPUT)
-        for port, iface in enumerate(SWITCH_ENDS, 1):
-            FabricIntf(iface, node=switch, port=port)
-        switch.start()
-        try:
-            switch.wait_ready()
-            with P4RuntimeClient(switch.grpc, 1, self.names) as client:
-                client.set_pipeline(self.config)
-                assert switch.process is not None
-                yield switch.process.pid, client
-        finally:
-            switch.stop_process()
 
 
 def entry(names: Names, kind: str, number: int) -> p4r.TableEntry:
@@ -186,9 +150,9 @@ def by_entries(load: Path, target: Target) -> Iterator[Measurement]:
     for kind, counts in COUNTS.items():
         rates: dict[int, float] = {}
         wanted = [n for n in counts if target.name == "p4switch" or n <= BMV2_MOST]
-        with target.running() as (pid, client):
+        with target.running(PORTS) as (switch, client):
             if target.name == "p4switch":
-                pin(pid, SWITCH_CPU)
+                pin(process_of(switch), SWITCH_CPU)
             there = 0
             for count in wanted:
                 write(client, "INSERT", [entry(target.names, kind, n) for n in range(there, count)])
@@ -208,7 +172,7 @@ def updates(target: Target) -> Iterator[Measurement]:
     """Measure updates without traffic."""
     for kind in ("exact", "lpm", "ternary"):
         entries = [entry(target.names, kind, n) for n in range(BATCH)]
-        with target.running() as (_, client):
+        with target.running(PORTS) as (_, client):
             seconds = {what: write(client, what, entries) for what in ("INSERT", "MODIFY", "DELETE")}
             single = time.perf_counter()
             for one in entries[:500]:
@@ -228,7 +192,7 @@ def under_traffic(load: Path, target: Target) -> Iterator[Measurement]:
         kept = [entry(target.names, kind, n) for n in range(1_000)]
         changing = [entry(target.names, kind, n) for n in range(1_000, 1_000 + BATCH)]
         inserts: list[float] = []
-        with target.running() as (_, client):
+        with target.running(PORTS) as (_, client):
             write(client, "INSERT", kept)
             before = received(FAR_ENDS[1])
             with sender(load, kind, UPDATE_S, len(kept), UPDATE_RATE) as process:
@@ -271,27 +235,18 @@ def rounds() -> Iterator[Measurement]:
             yield Measurement(f"p4switch, {what}", round(per_second), "rounds/s", note=note)
 
 
-def main() -> int:
-    """Print the figures; with "inside", measure in this namespace and print JSON."""
-    if "inside" not in sys.argv[1:]:
-        for row in measure():
-            print(row)
-        return 0
-    cables()
-    targets = [Target("p4switch", "p4switch")]
-    if all(shutil.which(tool) for tool in ("p4c-bm2-ss", "simple_switch_grpc", "simple_switch_CLI")):
-        targets.append(Target("bmv2", "BMv2"))
-    rows: list[Measurement] = []
+def _inside() -> Iterator[Measurement]:
+    for near, far in zip(PORTS.values(), FAR_ENDS, strict=True):
+        cable(near, far)
+    targets = installed_targets(PROGRAM)
     with tempfile.TemporaryDirectory() as directory:
         load = compile_tool(HERE / "load.c", Path(directory) / "load")
         for target in targets:
-            rows += by_entries(load, target)
-            rows += updates(target)
-        rows += under_traffic(load, targets[0])
-    rows += rounds()
-    print(json.dumps([asdict(row) for row in rows]))
-    return 0
+            yield from by_entries(load, target)
+            yield from updates(target)
+        yield from under_traffic(load, targets[0])
+    yield from rounds()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("tables", _inside))

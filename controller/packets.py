@@ -17,7 +17,7 @@ DROP_REASONS: Final = dict(
             "overlong", "reserved_vc", "forged_event", "spoofed_source", "unknown_source", "reserved_destination",
             "not_a_probe", "no_route", "other_tenant", "no_member", "bad_egress_port", "hop_expired",
             "bad_init", "over_limit", "control_rate", "exceeds_limit", "no_room",
-            "llr_rx_duplicate_seq", "llr_out_of_sequence", "llr_flushed", "dead_port", "bad_retry_profile",
+            "llr_rx_duplicate_seq", "llr_out_of_sequence", "llr_flushed", "dead_port", "bad_retry_profile", "hold_full",
         ),
         start=1,
     )

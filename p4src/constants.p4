@@ -175,6 +175,7 @@ const bit<8> COPY_FIELDS = 3;
 const bit<32> INGRESS_CLONE = 1;     // standard_metadata.instance_type
 const bit<32> EGRESS_CLONE = 2;
 const bit<8> WRONG_UPDATES_MAX = 3;
+const bit<24> HELD_MOST = 16384;     // frames in the hold, for all ports, above which no other is held
 const bit<32> BEST_EFFORT_MOST = 48; // frames of best-effort VCs in a managed port's queue
 const bit<32> EPOCH_MIN = 0x100; // so that a redraw may change the bits below without reaching 0
 
@@ -285,6 +286,7 @@ const verdict_t REASON_LLR_OUT_OF_SEQUENCE = 32;
 const verdict_t REASON_LLR_FLUSHED = 33;
 const verdict_t REASON_DEAD_PORT = 34;
 const verdict_t REASON_BAD_RETRY_PROFILE = 35;
+const verdict_t REASON_HOLD_FULL = 36;
 const verdict_t VERDICT_TELL = 120;      // an event for all who are to hear of a link
 const verdict_t VERDICT_ACKS = 121;      // a tick that goes to all ports that may owe an acknowledgement
 const verdict_t VERDICT_KEEPALIVE = 122; // a tick that goes to all ports

@@ -62,6 +62,7 @@ register<ticks_t>(PORTS) best_effort_passed; // the port's: when one last left
 // Frames that wait, by the port that they wait for.
 register<lanes_t>(PORTS) held_frames;
 register<bit<24>>(PORTS) held_frames_total;
+register<bit<24>>(1) hold_depth; // the hold's: frames in it, of all ports
 register<lanes_t>(PORTS) credits_granted;  // the egress's; ever, cyclic
 register<lanes_t>(PORTS) credits_returned; // those of granted frames that are back in the ingress
 register<ticks_t>(PORTS) held_entered;     // when a frame last began to wait for the port

@@ -260,13 +260,17 @@ class Peer:
 
     def bring_up(self, freed: Sequence[int] = NONE) -> None:
         """Bring the link up from this side, as a peer that has just started; the switch may send data after it."""
+        self.come_up()
+        self.free(freed)
+
+    def come_up(self) -> None:
+        """Bring the link up, but for the first CF_UPDATE: until then the switch sends no data, what it gets waits."""
         self.switch_epoch = 0
         self.send(self.init())
         self.expect_init(Kind.LLR_INIT_ECHO, peer_epoch=self.epoch)
         self.send(self.init())
         self.expect_init(Kind.LLR_INIT_ECHO, peer_epoch=self.epoch)
         self.expect_freed(NONE)
-        self.free(freed)
 
 
 class ManagedTest(EthlinkTest):

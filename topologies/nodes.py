@@ -37,8 +37,8 @@ HOLD_PORT: Final = 509
 HOLD_PACE: Final = 20_000
 """Frames per second that go round while they wait for credit: well above the frame rate of a slow link, and some 20% of
 a core when many wait."""
-HOLD_DEPTH: Final = 8192
-"""More frames than the credits of all receivers of a switch with 32 ports."""
+HOLD_DEPTH: Final = 32_768
+"""Twice what the switch program lets in, which is more than the receivers of 32 ports have credits for."""
 _PACE_PER_FRAME: Final = 5
 """Rounds of the hold loop per frame that slow links carry; at least 2."""
 LINE_PORTS: Final = (508, 504)

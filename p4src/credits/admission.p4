@@ -11,6 +11,9 @@
  * frames waiting too; one that has had no peer takes none. Nothing waits for a dead port, of either mode: events.p4 has
  * the frame.
  *
+ * Frames of managed ports have taken credits, so that never more than those are held. An open port's source knows no
+ * bounds: what it sends when the hold is full is dropped, before the hold's queue would drop what has a ticket.
+ *
  * Best-effort VCs and VC 7 need no credit, only a link. VC 7 is limited by a meter per port that it comes in on. */
 control Admission(in headers_t hdr, inout metadata_t meta) {
     meter(PORTS, MeterType.packets) control_rate_limit;
@@ -43,6 +46,7 @@ control Admission(in headers_t hdr, inout metadata_t meta) {
                 lanes_t limit = 0;
                 lanes_t held = 0;
                 bit<24> total = 0;
+                bit<24> depth = 0;
                 bit<8> lane = lane_of(vc);
                 credits_t credits = credits_of(meta.frame_bytes, format[15:8], format[7:0]);
                 sender_credits_consumed.read(consumed, port);
@@ -50,6 +54,7 @@ control Admission(in headers_t hdr, inout metadata_t meta) {
                 sender_credit_limit.read(limit, port);
                 held_frames.read(held, port);
                 held_frames_total.read(total, port);
+                hold_depth.read(depth, 0);
                 credits_t used = lane_value(consumed, lane) - lane_value(freed, lane) + credits;
                 if (retries(format) && meta.session != 0) {
                     bit<32> granted_frames = 0;
@@ -83,6 +88,8 @@ control Admission(in headers_t hdr, inout metadata_t meta) {
                             sender_credits_used_watermark.write(
                                 port, lane_plus(watermark, lane, used - lane_value(watermark, lane)));
                         }
+                    } else if (depth >= HELD_MOST) {
+                        meta.verdict = REASON_HOLD_FULL;
                     } else {
                         ticks_t now = 0;
                         bit<32> queue = (bit<32>)(meta.egress_port ++ vc);

@@ -15,6 +15,8 @@
  * not returned is no longer free. Frames with F = 0 go by tickets. A ticket at the head that stays away while later
  * ones come round belongs to a lost frame and is passed over; should it come after all, it is granted at once.
  *
+ * How many wait is known from the queue itself: more than it can keep are never let in (admission.p4).
+ *
  * What waits for a dead port leaves in its next round, as if granted, without credits; the ingress has it then. */
 control Hold(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     counter(PORTS, CounterType.packets) tickets_skipped;
@@ -31,6 +33,7 @@ control Hold(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
         session_t link_session = 0;
         bit<1> dead = 0;
         ticks.read(now, 0);
+        hold_depth.write(0, (bit<24>)standard_metadata.deq_qdepth);
         held_passed.write(port, now);
         buffered_passed.write((bit<32>)meta.link_port, now);
         meta.in_turn = 0;

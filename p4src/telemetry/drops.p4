@@ -41,6 +41,7 @@ control Drops(in metadata_t meta) {
     counter(PORTS, CounterType.packets) llr_flushed;
     counter(PORTS, CounterType.packets) dead_port;
     counter(PORTS, CounterType.packets) bad_retry_profile;
+    counter(PORTS, CounterType.packets) hold_full;
 
     apply {
         bit<32> port = (bit<32>)meta.link_port;
@@ -114,6 +115,8 @@ control Drops(in metadata_t meta) {
             dead_port.count(port);
         } else if (meta.verdict == REASON_BAD_RETRY_PROFILE) {
             bad_retry_profile.count(port);
+        } else if (meta.verdict == REASON_HOLD_FULL) {
+            hold_full.count(port);
         }
     }
 }

@@ -35,9 +35,9 @@ class SwitchOptions:
     drop_port: int = 511
     event_port: int | None = None
     tick_us: int = 0
-    packets: int = 16384
+    packets: int = 65_536
     queue_depth: int = 1024
-    recirculate_depth: int = 16384
+    recirculate_depth: int = 16_384
     priorities: int = 1
     ring_frames: int = 1024
     busy_poll: bool = False

@@ -73,6 +73,39 @@ class WithoutCreditHeld(HoldTest):
         self.assertEqual(self.new_drops(before), {})
 
 
+class HoldFull(HoldTest):
+    """An open port's source knows no credits: what it sends while 16,384 frames wait is dropped before it has a ticket.
+
+    The depth that the hold has seen last is written into its register; where that cannot be done, there is nothing to
+    see, as so many frames take longer than a test may.
+    """
+
+    MOST = 16_384
+
+    def runTest(self) -> None:
+        (peer,) = self.manage(2)
+        peer.come_up()
+        dropped, first, second = self.stores(1, 2, 3)
+        if not self.switch.write_register("hold_depth", 0, self.MOST):
+            self.skipTest("this target's P4Runtime server writes no registers")
+        before = self.drops([1])
+        self.send(1, dropped)
+        self.wait_for_drops(before, {("hold_full", 1): 1})
+        self.switch.write_register("hold_depth", 0, self.MOST - 1)
+        self.hold(2, [first])
+        self.switch.write_register("hold_depth", 0, self.MOST)  # the frame that goes round puts it right
+        held = self.count("frames_held", 2)
+
+        def second_is_held() -> bool:
+            self.send(1, second)
+            return self.count("frames_held", 2) > held
+
+        self.assertTrue(self.wait_until(second_is_held))
+        peer.free(NONE)
+        peer.expect_data(first)
+        peer.expect_data(second)
+
+
 class InOrder(HoldTest):
     """F = 0 frames leave in the order that they came in, also mixed with fresh ones while some wait."""
 

@@ -9,7 +9,7 @@ from ptf_tests.p4runtime import PacketIn
 
 CREDIT_REASONS = {
     "bad_init", "over_limit", "control_rate", "exceeds_limit", "no_room", "llr_rx_duplicate_seq", "llr_out_of_sequence",
-    "llr_flushed", "dead_port", "bad_retry_profile",
+    "llr_flushed", "dead_port", "bad_retry_profile", "hold_full",
 }  # fmt: skip
 """Reasons that a port has to be managed, limited or dead for: their traps are tested with what causes them."""
 

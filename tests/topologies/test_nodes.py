@@ -40,7 +40,7 @@ def test_a_switch_that_senses_has_a_clock_and_all_have_a_paced_hold_loop(tmp_pat
     assert "--event-port" not in bare(P4SwitchNode, tmp_path).command()
     command = bare(P4SwitchNode, tmp_path, senses=True).command()
     assert pairs(command) >= {
-        ("--event-port", "507"), ("--tick-us", "1000"), ("--port-rate", "509=20000"), ("--port-depth", "509=8192"),
+        ("--event-port", "507"), ("--tick-us", "1000"), ("--port-rate", "509=20000"), ("--port-depth", "509=32768"),
     }  # fmt: skip
 
 
