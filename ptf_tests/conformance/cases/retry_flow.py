@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
 from codec.constants import Kind
 from ptf_tests.conformance.flows import Flow
@@ -162,7 +162,7 @@ class MixedCase(RetryCase):
 
     case = ""
 
-    def mixed(self, **settings: int) -> tuple[RetryEnd, RetryEnd, Flow, Flow]:
+    def mixed(self, **settings: Any) -> tuple[RetryEnd, RetryEnd, Flow, Flow]:
         """Bring two links up; return both ends, and a flow of each kind."""
         source, sink = self.retry_ends(1, 2, profile=retrying(lossless_vcs=0b1), **settings)
         return source, sink, self.flow(1, 2, SIZE, 0), self.flow(1, 2, SIZE, 1)
