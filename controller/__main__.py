@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 
 from codec.fabric import Fabric, FabricError, SwitchNode
@@ -26,6 +26,7 @@ from controller.pipeline import Pipeline, PipelineError
 from controller.probing import NoAnswers, ProbeFiles
 from controller.reader import CPU_PORT, ReadError, RegistersHidden, SwitchReader
 from controller.retry_files import ROW, WAIT_S, Mode, RetryFiles
+from controller.retry_view import retry_tables
 from controller.routes import entries_for
 from controller.runstate import INSIDE, RunState
 from controller.status import ControllerStatus
@@ -67,6 +68,11 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         "--source", choices=SOURCES, default="auto",
         help="credits, watch: read registers, or let the controller send probes (default: registers where the target "
         "reads them)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--llr", action="store_true",
+        help="credits, watch: all of link-layer retry in place of credits: states, profile attributes and counters by "
+        "SAI's names, a column per port",
     )  # fmt: skip
     parser.add_argument("-v", "--verbose", action="store_true", help="log what the P4Runtime client does")
     options = parser.parse_intermixed_args(argv)  # options may stand between the switches, too
@@ -149,22 +155,40 @@ def _read_credits(fabric: Fabric, options: argparse.Namespace) -> View:
             except RegistersHidden:
                 if options.source == "registers":
                     raise
-                credits = probes.read().get(node.name, {})
+                try:
+                    credits = probes.read().get(node.name, {})
+                except NoAnswers:
+                    if not options.llr:
+                        raise
+                    credits = {}  # profiles and counters need no probe
             view[node.name] = node, credits, reader.counters()
     return view
+
+
+def _shown(fabric: Fabric, options: argparse.Namespace, width: int) -> RenderableType:
+    """Return what `credits` and `watch` show: credits, or all of link-layer retry."""
+    view = _read_credits(fabric, options)
+    if not options.llr:
+        return tables(view, width)
+    profiles = {}
+    for name, (node, _, _) in view.items():
+        with SwitchReader(node) as reader:
+            profiles[name] = reader.retry_profiles()
+    return retry_tables(view, profiles, width)
 
 
 def show_credits(fabric: Fabric, options: argparse.Namespace) -> int:
     """Print the credits of managed links per port and virtual channel, and the counters of their links."""
     console = Console(width=None if sys.stdout.isatty() else WIDE)
-    console.print(tables(_read_credits(fabric, options), console.width))
+    console.print(_shown(fabric, options, console.width))
     return 0
 
 
 def watch_credits(fabric: Fabric, options: argparse.Namespace) -> int:
     """Show the same live until Ctrl-C."""
+    console = Console()
     with contextlib.suppress(KeyboardInterrupt):
-        watch(lambda: _read_credits(fabric, options), Console())
+        watch(lambda: _shown(fabric, options, console.width), console)
     return 0
 
 

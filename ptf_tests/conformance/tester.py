@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,15 +28,15 @@ from codec.scapy_layers import OEFH, Link, Notice, Probe
 from ptf_tests.base import DROP_REASONS, EVENT_PORT, PORTS, REMOTE, SWITCH_ID
 from ptf_tests.conformance.flows import Flow, Packets, flow_of
 from ptf_tests.conformance.link_end import LinkEnd
+from ptf_tests.conformance.processor_waits import waits
 from ptf_tests.conformance.records import Figure, Journal, Record, exact
-from ptf_tests.conformance.settings import JOURNAL, PATIENT_TICKS, QUICK, SWITCH_PID
+from ptf_tests.conformance.settings import JOURNAL, PATIENT_TICKS, QUICK, SWITCH_PID, THRIFT_PORT
 from ptf_tests.links import CYCLE, VCS, ManagedTest, Profile, credits_of, vc_map
 
 TICK_S: Final = 0.001
 _STALL_S: Final = 0.01
 """Between two turns of the tester's loop; what is more is time that did not pass for it, its links and its switch."""
 _WINDOWS: Final = 3
-_WINDOWS_MOST: Final = 12
 _DISTURBED: Final = 0.1
 """Of a window, spent by the switch or the tester waiting for a processor: the machine was too busy to measure."""
 _NAP_S: Final = 0.002
@@ -108,6 +109,10 @@ class ConformanceTest(ManagedTest):
     """A conformance case. `case` names it; a subclass writes at least one record."""
 
     case = ""
+    patience = 1.0
+    """Scales how long is waited for what should happen: less where it is known that it will not."""
+    windows_most = 12
+    """Of a rate that is not what it should be, on a machine that is too busy to measure."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -214,7 +219,7 @@ class ConformanceTest(ManagedTest):
 
     def run_until(self, condition: Callable[[], bool], timeout_s: float = _PATIENCE_S) -> bool:
         """Serve everything until a condition is true; return whether it came true in time."""
-        deadline = self.now() + timeout_s
+        deadline = self.now() + timeout_s * self.patience
         while not condition():
             now = self.now()
             if now > deadline:
@@ -333,13 +338,21 @@ class ConformanceTest(ManagedTest):
         return tuple(word >> 24 * (VCS - 1 - vc) & 0xFFFFFF for vc in range(VCS))
 
     def set_register(self, name: str, index: int, value: int) -> None:
-        """Write a cell of a register of plain numbers, of a link on which nothing moves."""
-        if not self.switch.write_register(name, index, value):
-            self.fail(f"{self.case}: this target's P4Runtime server writes no registers")
+        """Write a cell of a register of plain numbers, of a link on which nothing moves; over Thrift where the target's
+        P4Runtime server cannot."""
+        if self.switch.write_register(name, index, value):
+            return
+        done = subprocess.run(
+            ["simple_switch_CLI", "--thrift-port", os.environ[THRIFT_PORT]],
+            input=f"register_write {name} {index} {value}\n",
+            capture_output=True, text=True, check=False, timeout=_PATIENCE_S,
+        )  # fmt: skip
+        if done.returncode or "Error" in done.stdout or "Invalid" in done.stdout:
+            self.fail(f"{self.case}: register {name}[{index}] cannot be written: {done.stdout}{done.stderr}")
 
     def used(self, port: int, role: str, vc: int, credits: int) -> Credits:
         """Wait a while until so many credits of the 'sender' or 'receiver' are used; return the last reading anyhow."""
-        deadline = self.now() + _REACTION_S
+        deadline = self.now() + _REACTION_S * self.patience
         while True:
             now = self.credits_at(port)
             if getattr(now, f"{role}_credits_used")[vc] == credits or self.now() > deadline:
@@ -363,7 +376,8 @@ class ConformanceTest(ManagedTest):
         counting those in which the switch or the tester had to wait for a processor. A fault shows in each window.
         """
         calm = 0
-        for self.windows in range(1, _WINDOWS_MOST + 1):
+        most = self.windows_most
+        for self.windows in range(1, most + 1):
             before, started, waited = counts(), self.now(), _waited_s()
             self.run_for(seconds)
             after, elapsed, waited = counts(), self.now() - started, _waited_s() - waited
@@ -430,8 +444,7 @@ def patient(**settings: Any) -> Profile:
 
 def _waited_s() -> float:
     """Return for how long the threads of the switch and of the tester have waited for a processor."""
-    tasks = [task for pid in (os.environ[SWITCH_PID], "self") for task in Path(f"/proc/{pid}/task").iterdir()]
-    return sum(int((task / "schedstat").read_text().split()[1]) for task in tasks) * 1e-9
+    return sum(sum(waits(pid).values()) for pid in (os.environ[SWITCH_PID], "self"))
 
 
 def growth(before: Credits, after: Credits, vc: int) -> Growth:
