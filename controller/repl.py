@@ -29,7 +29,7 @@ p4runtime-shell on {switch} ({grpc}, device {device_id}). Tables are described i
   te.modify()                                           ... changed at once; also te.insert() and te.delete()
   for c in counter_entry["port_rx"].read(): print(c)    frames per port
   events                                                which links died or came back; events(100), events("s1")
-  llr                                                   which links retry, and how; llr("on", "{switch}:{port}"), or "off"
+  llr                                                   which links retry, how; llr("on", "{switch}:{port}"), "off"
   tables                                                all tables; exit to leave
 
 The controller keeps running and leaves your edits alone: `.venv/bin/python -m controller drift` lists them.

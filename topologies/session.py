@@ -19,7 +19,7 @@ import mininet.log
 from mininet.net import Mininet
 
 from codec.fabric import Fabric, SwitchNode
-from codec.profile import LinkProfile
+from codec.profile import AUTO, LinkProfile
 from controller.credits import PortCredits
 from controller.event_history import FILE as EVENTS_FILE
 from controller.probing import ProbeFiles
@@ -61,10 +61,11 @@ class Artefacts:
 class LinkSetting:
     """By which profile managed links are run, and which ports are slowed down.
 
-    `slow` is every switch port to one of these GPUs, each with a queue of its own.
+    By default links have credits, and retry while the controller finds that they lose frames. `slow` is every switch
+    port to one of these GPUs, each with a queue of its own.
     """
 
-    profile: LinkProfile = field(default_factory=LinkProfile)
+    profile: LinkProfile = field(default_factory=lambda: LinkProfile(llr=AUTO))
     slow: frozenset[str] = frozenset()
     queue: PortQueue | None = None
 
