@@ -14,19 +14,19 @@ from pathlib import Path
 
 from rich.console import Console
 
-from codec.fabric import SwitchNode
 from codec.profile import LinkProfile
 from controller.event_history import FILE, RETRY_OFF, RETRY_ON, load
 from controller.retries import TransmitState
 from controller.retry_files import RetryFiles
 from tests.fabric.managed_inside import SERVER, Program, ready
-from tests.fabric.retry_inside import DROP, PATIENT, _all, _until
+from tests.fabric.retry_inside import PATIENT, _all, _until
+from topologies.faults import LinkFaults
 from topologies.nodes import REPOSITORY
 from topologies.options import Options
 from topologies.progress import Progress
 from topologies.session import FabricSession, LinkSetting
 
-LOSS = 0.02
+LOSS = 0.05
 CLEAN_S = 2
 PROFILE = LinkProfile(
     llr="auto", llr_clean_s=CLEAN_S, llr_window_s=5, outstanding_frames_max=16, replay_count_max=255, silence_ms=1000,
@@ -34,12 +34,12 @@ PROFILE = LinkProfile(
 )  # fmt: skip
 
 
-def llr_auto(run_dir: Path, target: str, shell: Callable[[SwitchNode, str], str]) -> None:
+def llr_auto(run_dir: Path, target: str) -> None:
     """No link retries; one that loses frames towards its GPU is found and does, also after the controller has started
     anew; once it has been good for long it does not any more. By hand it goes too. No access fails, no port dies."""
     options = Options(topo="planes,3,1", target=target, links="managed", run_dir=run_dir, timeout_s=40)
     with FabricSession(options, Progress(Console(highlight=False)), LinkSetting(profile=PROFILE)) as session:
-        (node,) = session.fabric.switches
+        faults = LinkFaults(session.fabric.switches)
         files = RetryFiles(run_dir)
 
         def retrying() -> list[int]:
@@ -57,18 +57,17 @@ def llr_auto(run_dir: Path, target: str, shell: Callable[[SwitchNode, str], str]
         assert retrying() == []
         assert [row[2] for row in files.rows()] == ["off", "off", "off"]
 
-        fault = {"ports": "2,", "action": "drop_frames", "probability": int(LOSS * 2**32)}
-        shell(node, DROP.format(**fault, edit="insert"))  # towards GPU 2, where the switch itself sees nothing of it
-        _until("the bad link retries", is_settled([2]))
+        faults.lose({"s1": [2]}, LOSS)  # towards GPU 2, where the switch itself sees nothing of it
+        _until("the bad link retries", is_settled([2]), timeout_s=30)
         session.stop_controller()
         session.start_controller()
         session.wait_programmed(20)
         time.sleep(CLEAN_S + 0.5)
         assert retrying() == [2], "it loses frames all the time"
         lost = session.counters()["s1"][2].link["link_fault_drops"]
-        shell(node, DROP.format(**fault, edit="delete"))
+        faults.lose({}, 0)
         assert lost > before[2].link["link_fault_drops"] + 10
-        _until("the link that is good again does not retry", is_settled([]))
+        _until("the link that is good again does not retry", is_settled([]), timeout_s=30)
 
         for words, on, decided in (
             (["on", "s1:3"], [3], ["auto", "auto", "by hand"]),
@@ -78,7 +77,7 @@ def llr_auto(run_dir: Path, target: str, shell: Callable[[SwitchNode, str], str]
             done = _llr(session, words)
             assert done.returncode == 0, done.stderr
             assert [row[3] for row in files.rows()] == decided
-            _until(f"llr {' '.join(words)}", is_settled(on))
+            _until(f"llr {' '.join(words)}", is_settled(on), timeout_s=30)
         wrong = _llr(session, ["on", "s1:9"])
         assert wrong.returncode == 1
         assert wrong.stderr == "controller: no managed port 's1:9'; there are s1:1, s1:2, s1:3\n"

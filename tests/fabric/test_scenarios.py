@@ -199,7 +199,7 @@ def test_captures_are_kept(launcher: Launcher) -> None:
     "check",
     [
         "restart", "edit", "tenants", "endpoint_killed", "switch_killed", "cables_cut", "switch_lost", "gpu_lost",
-        "spine_cable_cut", "ring_cut", "bad_links", "bad_link_short", "impaired", "llr_auto",
+        "spine_cable_cut", "ring_cut", "bad_links", "bad_link_short", "impaired", "llr_auto", "link_degraded",
     ],
 )  # fmt: skip
 def test_inside_a_running_fabric(check: str, target: str, tmp_path: Path) -> None:
