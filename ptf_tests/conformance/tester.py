@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import grpc
 from finsy.proto import p4r
@@ -62,6 +62,7 @@ DIAGNOSTIC: Final = (
 """Counters that tell why a case failed."""
 
 Lanes = tuple[int, ...]
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -370,22 +371,31 @@ class ConformanceTest(ManagedTest):
     def rates(
         self, counts: Callable[[], Sequence[int]], seconds: float, settled: Callable[[list[float]], bool] | None = None
     ) -> list[float]:
-        """Run for a window and return how fast some counts grew in it, per second.
+        """Run for a window and return how fast some counts grew in it, per second; `settled` as for `measured`."""
 
-        Where `settled` says that the rates are not what they should be, the next window is measured: up to three, not
+        def grown() -> list[float]:
+            before, started = counts(), self.now()
+            self.run_for(seconds)
+            after, elapsed = counts(), self.now() - started
+            return [(now - then) / elapsed for then, now in zip(before, after, strict=True)]
+
+        return self.measured(grown, settled)
+
+    def measured(self, measure: Callable[[], _T], settled: Callable[[_T], bool] | None = None) -> _T:
+        """Measure something in a window of time, and return it.
+
+        Where `settled` says that it is not what it should be, it is measured in the next window: up to three, not
         counting those in which the switch or the tester had to wait for a processor. A fault shows in each window.
         """
         calm = 0
         most = self.windows_most
         for self.windows in range(1, most + 1):
-            before, started, waited = counts(), self.now(), _waited_s()
-            self.run_for(seconds)
-            after, elapsed, waited = counts(), self.now() - started, _waited_s() - waited
-            rates = [(now - then) / elapsed for then, now in zip(before, after, strict=True)]
-            calm += waited < _DISTURBED * elapsed
-            if settled is None or settled(rates) or calm == _WINDOWS:
+            started, waited = self.now(), _waited_s()
+            result = measure()
+            calm += _waited_s() - waited < _DISTURBED * (self.now() - started)
+            if settled is None or settled(result) or calm == _WINDOWS:
                 break
-        return rates
+        return result
 
     # ------------------------------------------------------------------------------------------------------- records
 
@@ -394,7 +404,7 @@ class ConformanceTest(ManagedTest):
     ) -> bool:
         """Write a record; return whether it passed. One that does not makes the test fail at its end."""
         if self.windows > 1:
-            notes = f"{notes}; rates of window {self.windows}, on a busy machine".removeprefix("; ")
+            notes = f"{notes}; measured in window {self.windows}, on a busy machine".removeprefix("; ")
             self.windows = 1
         figures = tuple(figures)
         if not all(figure.passed for figure in figures):
