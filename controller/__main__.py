@@ -1,6 +1,6 @@
 """Control a fabric, or look at one: `python -m controller [COMMAND] [SWITCH ...]`.
 
-Commands: run, status, counters, credits, watch, events, drift, routes.
+Commands: run, status, counters, credits, watch, events, llr, drift, routes.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from codec.fabric import Fabric, FabricError, SwitchNode
 from controller.entities import drift
 from controller.event_history import FILE, Shown, load
 from controller.link_watch import dead_ports
+from controller.links import RetrySetting
 from controller.pipeline import Pipeline, PipelineError
 from controller.probing import NoAnswers, ProbeFiles
 from controller.reader import CPU_PORT, ReadError, RegistersHidden, SwitchReader
+from controller.retry_files import ROW, WAIT_S, Mode, RetryFiles
 from controller.retry_view import retry_tables
 from controller.routes import entries_for
 from controller.runstate import INSIDE, RunState
@@ -45,9 +47,16 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         help="run: program the switches and look after them; status: what the running controller says; "
         "counters: frames and drops per port; credits: those of managed links, per port and virtual channel; "
         "watch: the same, live; events: which links died or came back, oldest first; "
+        "llr: what managed links lose, and which of them retry; with on, off or auto and ports (llr on s1:3 s2) "
+        "or switches they do from now on, do not, or as the controller finds them; "
         "drift: what was edited by hand; routes: what would be installed",
     )  # fmt: skip
-    parser.add_argument("switches", nargs="*", metavar="SWITCH", help="only these switches (not for run)")
+    parser.add_argument(
+        "switches",
+        nargs="*",
+        metavar="SWITCH",
+        help="only these switches (not for run); after llr on, off, auto: ports",
+    )
     parser.add_argument(
         "--fabric", type=Path, default=_running_fabric(),
         help="fabric description (default: $ETHLINK_FABRIC, or fabric.json in $RUN_DIR or build/run)",
@@ -190,6 +199,30 @@ def show_events(fabric: Fabric, options: argparse.Namespace) -> int:
     return 0
 
 
+def show_retry(fabric: Fabric, options: argparse.Namespace) -> int:
+    """Print what managed links lose and which retry; with a mode and ports, choose for these first."""
+    files = RetryFiles(options.status.parent)
+    words = list(options.switches)
+    if words and words[0] in set(Mode):
+        try:
+            ports = files.ports(words[1:])
+        except ValueError as error:
+            raise ReadError(str(error)) from None
+        files.choose(ports, Mode(words[0]))
+        if not files.obeyed(ports, Mode(words[0])):
+            raise ReadError(f"it is noted, but the controller has not done it within {WAIT_S:g} s; is it running?")
+        words = [name for name, _ in ports]
+    rows = files.rows(fabric.switch(name).name for name in words)
+    if not rows:
+        print("No managed links here: start the fabric with `make run LINKS=managed`.")
+        return 1
+    table = Table(*ROW)
+    for row in rows:
+        table.add_row(*row)
+    Console(width=None if sys.stdout.isatty() else WIDE).print(table)
+    return 0
+
+
 def _dead_links(fabric: Fabric) -> set[tuple[str, int]]:
     """Return the dead ports of all switches: name of the switch, number of the port."""
     dead = set()
@@ -206,7 +239,9 @@ def show_drift(fabric: Fabric, options: argparse.Namespace) -> int:
     dead = _dead_links(fabric)
     for node in _chosen(fabric, options):
         with SwitchReader(node) as reader:
-            for line in drift(entries_for(fabric, node, dead), reader.entries()):
+            settings = RetryFiles(options.status.parent).settings(node.name)
+            retrying = {port: RetrySetting(*setting) for port, setting in settings.items()}
+            for line in drift(entries_for(fabric, node, dead, retrying), reader.entries()):
                 print(f"{node.name}: {line}")
                 differs = True
     if not differs:
@@ -224,7 +259,7 @@ def show_routes(fabric: Fabric, options: argparse.Namespace) -> int:
 
 COMMANDS: dict[str, Callable[[Fabric, argparse.Namespace], int]] = {
     "run": run, "status": show_status, "counters": show_counters, "credits": show_credits,
-    "watch": watch_credits, "events": show_events, "drift": show_drift, "routes": show_routes,
+    "watch": watch_credits, "events": show_events, "llr": show_retry, "drift": show_drift, "routes": show_routes,
 }  # fmt: skip
 
 
