@@ -355,8 +355,10 @@ class Preprocessor:
 
 
 def _blanks_as_cpp(match: re.Match[str]) -> str:
-    """Blanks in a string over several lines, after its first: cpp, for which that is no string, keeps the indentation, makes
-    one blank of several, and leaves none at the end of a line. p4c's P4Info shows it."""
+    """What becomes of blanks in a string over several lines, after its first line; p4c's P4Info shows it.
+
+    For cpp that is no string: it keeps indentation, makes one blank of several, and leaves none at the end of a line.
+    """
     found = match.group()
     if not found.isspace():
         return found

@@ -33,7 +33,7 @@ from p4switch.frontend.elaborate.values import (
     UnknownVal,
     Value,
 )
-from p4switch.frontend.errors import ErrorList, Failure, did_you_mean
+from p4switch.frontend.errors import ErrorList, Failure
 from p4switch.frontend.identity import identify
 from p4switch.frontend.lexer import parse_int
 from p4switch.frontend.parser.expressions import unquote
@@ -305,7 +305,7 @@ class Elaborator(Parsers):
         return Value(kind, known.expr, writable, "" if writable else f"'{param.name}' is an in parameter")
 
     def check_standard_metadata(self, kind: ty.Struct) -> None:
-        """A program may bring a v1model.p4 of its own; what that adds is the program's own: nothing sets it, as on BMv2."""
+        """A program may bring a v1model.p4 of its own; nothing sets what that adds, as on BMv2."""
         fields = kind.decl.fields if kind.decl is not None else ()
         more = [field for field in fields if field.name not in ir.STANDARD_METADATA_FIELDS]
         for count, field in enumerate(more, 1):
