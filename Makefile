@@ -29,7 +29,7 @@ repl: root .venv/.run-ready .venv-repl/.ready
 	@$(PYTHON) -m controller.repl $(SWITCH)
 
 watch: root .venv/.run-ready
-	@$(PYTHON) -m controller watch $(SWITCH)
+	@$(PYTHON) -m controller watch $(SWITCH) $(ARGS)
 
 wireshark: .venv/.wireshark-ready
 	@$(PYTHON) -m wireshark
@@ -72,7 +72,8 @@ help:
 	@echo "                    ARGS='--count 100 --semantics rdma --size 100000'  options of the traffic; ARGS=--help lists all"
 	@echo "                    PCAP=1              capture every switch port under build/run/pcap"
 	@echo "make repl         live table edits on the running fabric, from a second terminal (SWITCH=s2 for another switch)"
-	@echo "make watch        the credits of the running fabric's managed links, live, from a second terminal (SWITCH=s2)"
+	@echo "make watch        the credits of the running fabric's managed links, live, from a second terminal (SWITCH=s2);"
+	@echo "                    ARGS=--llr: all of link-layer retry, a column per port"
 	@echo "make wireshark    EthLink in Wireshark and tshark: installs the dissector for the user who calls it"
 	@echo "make test         unit, integration and packet (PTF) tests; PYTEST_ARGS=tests/codec for a part"
 	@echo "make bench        switch, RDMA by size, all-reduce by size and GPUs, payload of wire bytes, compile times, memory;"

@@ -17,7 +17,9 @@ BAD_CONTROL: Final = "bad_control"
 
 _LANE_BYTES: Final = 3
 _VALUES: Final = VC_COUNT * _LANE_BYTES
-_ALL_VCS: Final = bytes(5) + b"\xff"
+_ALL_VCS: Final = b"\xff"
+_ZEROS: Final = bytes(3)
+_LOSSES_BYTES: Final = 2
 MAX_CREDIT_SIZE_LOG2: Final = 16
 
 
@@ -59,15 +61,28 @@ def parse_link_init(body: Buffer) -> LinkInit:
     return init
 
 
-def credit_update_body(credits: Sequence[int]) -> bytes:
-    """Return the body of a CF_UPDATE or CC_UPDATE that reports all eight VCs, VC 0 first."""
-    return _ALL_VCS + b"".join([value.to_bytes(_LANE_BYTES, "big") for value in credits])
+class CreditUpdate(NamedTuple):
+    """What a CF_UPDATE or CC_UPDATE says."""
+
+    losses: int
+    """Losses that its sender has found on the link; cyclic, 16 bits."""
+    vc_mask: int
+    """Bit v: VC v is reported."""
+    credits: tuple[int, ...]
+    """VC 0 first."""
 
 
-def parse_credit_update(body: Buffer) -> tuple[int, tuple[int, ...]]:
-    """Return the mask of the VCs that an update reports, and its eight values. Raises FrameError when truncated."""
+def credit_update_body(credits: Sequence[int], losses: int = 0) -> bytes:
+    """Return the body of a CF_UPDATE or CC_UPDATE that reports all eight VCs, VC 0 first, and losses modulo 2^16."""
+    head = _ZEROS + (losses & 0xFFFF).to_bytes(_LOSSES_BYTES, "big") + _ALL_VCS
+    return head + b"".join([value.to_bytes(_LANE_BYTES, "big") for value in credits])
+
+
+def parse_credit_update(body: Buffer) -> CreditUpdate:
+    """Return what an update says. Raises FrameError when it is truncated."""
     if len(body) < CREDIT_UPDATE.size:
         raise FrameError(TRUNCATED)
     first = CREDIT_UPDATE.size - _VALUES
     values = [int.from_bytes(body[i : i + _LANE_BYTES], "big") for i in range(first, CREDIT_UPDATE.size, _LANE_BYTES)]
-    return body[first - 1], tuple(values)
+    losses = int.from_bytes(body[len(_ZEROS) : len(_ZEROS) + _LOSSES_BYTES], "big")
+    return CreditUpdate(losses, body[first - 1], tuple(values))

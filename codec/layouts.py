@@ -227,7 +227,8 @@ PROBE_RETRY: Final = Layout(
 CREDIT_UPDATE: Final = Layout(
     "credit_update_t",
     (
-        Field("zero", 40),
+        Field("zero", 24),
+        Field("losses", 16),
         Field("vc_mask", 8, default=0xFF),
         Field("credits", 192, parts=VC_COUNT),
     ),

@@ -39,6 +39,8 @@ MAX_REPLAY_COUNT: Final = 255
 MAX_DEGRADED_REPLAYS: Final = 65_535
 FLUSH_ACTIONS: Final = ("discard", "block", "best_effort")
 """What becomes of frames when a link has given up replaying; their order is that of the switch's numbers, from 0."""
+AUTO: Final = "auto"
+"""Of a profile's `llr`: the controller decides."""
 IDENTITY_VC_MAP: Final = tuple(range(VC_COUNT))
 _CONTROL: Final = int(Vc.CONTROL)
 
@@ -83,8 +85,18 @@ class LinkProfile:
     ring_frames: int = RECEIVE_RING_FRAMES
     """Frames that the receive ring holds."""
 
-    llr: bool = False
-    """Offer link-layer retry; it is on where both sides do."""
+    llr: bool | str = False
+    """Offer link-layer retry; it is on where both sides do. "auto": a GPU offers it always, a switch while the
+    controller finds that the link loses frames."""
+
+    llr_on_losses: int = 3
+    """With "auto": losses within `llr_window_s` by which a link is found bad."""
+
+    llr_window_s: int = 10
+    """With "auto": seconds over which they are counted."""
+
+    llr_clean_s: int = 300
+    """With "auto": seconds without a loss after which it is found good again."""
 
     outstanding_frames_max: int = 32
     """Frames that may be sent without being acknowledged. Few are better: a replay sends all of them again."""
@@ -161,7 +173,7 @@ class LinkProfile:
         integers = (
             "credit_size", "packet_overhead", "ecn_threshold", "silence_ms", "stall_ms", "ring_frames",
             "outstanding_frames_max", "outstanding_bytes_max", "replay_timer_us", "replay_count_max",
-            "degraded_replays",
+            "degraded_replays", "llr_on_losses", "llr_window_s", "llr_clean_s",
         )  # fmt: skip
         wrong = [name for name in integers if not _is_int(getattr(self, name))]
         for name in ("credit_limit", "update_threshold", "lossless_vcs", "vc_map"):
@@ -174,9 +186,10 @@ class LinkProfile:
                 wrong.append(name)
         for name in wrong:
             yield f"{name} = {getattr(self, name)!r} is neither a whole number nor eight of them, VC 0 first"
-        for name in ("llr", "re_init_on_flush"):
-            if not isinstance(getattr(self, name), bool):
-                yield f"{name} = {getattr(self, name)!r} is neither true nor false"
+        if not isinstance(self.re_init_on_flush, bool):
+            yield f"re_init_on_flush = {self.re_init_on_flush!r} is neither true nor false"
+        if not isinstance(self.llr, bool) and self.llr != AUTO:
+            yield f"llr = {self.llr!r} is neither true nor false nor {AUTO!r}"
         if not wrong:
             yield from self._wrong_values()
             yield from self._wrong_retry()
@@ -188,6 +201,9 @@ class LinkProfile:
             ("replay_timer_us", MIN_REPLAY_TIMER_US, MAX_REPLAY_TIMER_US, "microseconds"),
             ("replay_count_max", 1, MAX_REPLAY_COUNT, "replays"),
             ("degraded_replays", 0, MAX_DEGRADED_REPLAYS, "replays a second, 0: never"),
+            ("llr_on_losses", 1, 1000, "losses"),
+            ("llr_window_s", 1, 3600, "seconds"),
+            ("llr_clean_s", 1, 86_400, "seconds"),
         )
         for name, least, most, what in ranges:
             value = getattr(self, name)

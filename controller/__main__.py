@@ -1,6 +1,6 @@
 """Control a fabric, or look at one: `python -m controller [COMMAND] [SWITCH ...]`.
 
-Commands: run, status, counters, credits, watch, events, drift, routes.
+Commands: run, status, counters, credits, watch, events, llr, drift, routes.
 """
 
 from __future__ import annotations
@@ -14,16 +14,19 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 
 from codec.fabric import Fabric, FabricError, SwitchNode
 from controller.entities import drift
 from controller.event_history import FILE, Shown, load
 from controller.link_watch import dead_ports
+from controller.links import RetrySetting
 from controller.pipeline import Pipeline, PipelineError
 from controller.probing import NoAnswers, ProbeFiles
 from controller.reader import CPU_PORT, ReadError, RegistersHidden, SwitchReader
+from controller.retry_files import ROW, WAIT_S, Mode, RetryFiles
+from controller.retry_view import retry_tables
 from controller.routes import entries_for
 from controller.runstate import INSIDE, RunState
 from controller.status import ControllerStatus
@@ -44,9 +47,16 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         help="run: program the switches and look after them; status: what the running controller says; "
         "counters: frames and drops per port; credits: those of managed links, per port and virtual channel; "
         "watch: the same, live; events: which links died or came back, oldest first; "
+        "llr: what managed links lose, and which of them retry; with on, off or auto and ports (llr on s1:3 s2) "
+        "or switches they do from now on, do not, or as the controller finds them; "
         "drift: what was edited by hand; routes: what would be installed",
     )  # fmt: skip
-    parser.add_argument("switches", nargs="*", metavar="SWITCH", help="only these switches (not for run)")
+    parser.add_argument(
+        "switches",
+        nargs="*",
+        metavar="SWITCH",
+        help="only these switches (not for run); after llr on, off, auto: ports",
+    )
     parser.add_argument(
         "--fabric", type=Path, default=_running_fabric(),
         help="fabric description (default: $ETHLINK_FABRIC, or fabric.json in $RUN_DIR or build/run)",
@@ -58,6 +68,11 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         "--source", choices=SOURCES, default="auto",
         help="credits, watch: read registers, or let the controller send probes (default: registers where the target "
         "reads them)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--llr", action="store_true",
+        help="credits, watch: all of link-layer retry in place of credits: states, profile attributes and counters by "
+        "SAI's names, a column per port",
     )  # fmt: skip
     parser.add_argument("-v", "--verbose", action="store_true", help="log what the P4Runtime client does")
     options = parser.parse_intermixed_args(argv)  # options may stand between the switches, too
@@ -140,22 +155,40 @@ def _read_credits(fabric: Fabric, options: argparse.Namespace) -> View:
             except RegistersHidden:
                 if options.source == "registers":
                     raise
-                credits = probes.read().get(node.name, {})
+                try:
+                    credits = probes.read().get(node.name, {})
+                except NoAnswers:
+                    if not options.llr:
+                        raise
+                    credits = {}  # profiles and counters need no probe
             view[node.name] = node, credits, reader.counters()
     return view
+
+
+def _shown(fabric: Fabric, options: argparse.Namespace, width: int) -> RenderableType:
+    """Return what `credits` and `watch` show: credits, or all of link-layer retry."""
+    view = _read_credits(fabric, options)
+    if not options.llr:
+        return tables(view, width)
+    profiles = {}
+    for name, (node, _, _) in view.items():
+        with SwitchReader(node) as reader:
+            profiles[name] = reader.retry_profiles()
+    return retry_tables(view, profiles, width)
 
 
 def show_credits(fabric: Fabric, options: argparse.Namespace) -> int:
     """Print the credits of managed links per port and virtual channel, and the counters of their links."""
     console = Console(width=None if sys.stdout.isatty() else WIDE)
-    console.print(tables(_read_credits(fabric, options), console.width))
+    console.print(_shown(fabric, options, console.width))
     return 0
 
 
 def watch_credits(fabric: Fabric, options: argparse.Namespace) -> int:
     """Show the same live until Ctrl-C."""
+    console = Console()
     with contextlib.suppress(KeyboardInterrupt):
-        watch(lambda: _read_credits(fabric, options), Console())
+        watch(lambda: _shown(fabric, options, console.width), console)
     return 0
 
 
@@ -163,6 +196,30 @@ def show_events(fabric: Fabric, options: argparse.Namespace) -> int:
     """Print the history of links that the controller has kept since the fabric was started."""
     names = {node.name for node in _chosen(fabric, options)}
     print(Shown(event for event in load(options.status.with_name(FILE)) if event.switch in names))
+    return 0
+
+
+def show_retry(fabric: Fabric, options: argparse.Namespace) -> int:
+    """Print what managed links lose and which retry; with a mode and ports, choose for these first."""
+    files = RetryFiles(options.status.parent)
+    words = list(options.switches)
+    if words and words[0] in set(Mode):
+        try:
+            ports = files.ports(words[1:])
+        except ValueError as error:
+            raise ReadError(str(error)) from None
+        files.choose(ports, Mode(words[0]))
+        if not files.obeyed(ports, Mode(words[0])):
+            raise ReadError(f"it is noted, but the controller has not done it within {WAIT_S:g} s; is it running?")
+        words = [name for name, _ in ports]
+    rows = files.rows(fabric.switch(name).name for name in words)
+    if not rows:
+        print("No managed links here: start the fabric with `make run LINKS=managed`.")
+        return 1
+    table = Table(*ROW)
+    for row in rows:
+        table.add_row(*row)
+    Console(width=None if sys.stdout.isatty() else WIDE).print(table)
     return 0
 
 
@@ -182,7 +239,9 @@ def show_drift(fabric: Fabric, options: argparse.Namespace) -> int:
     dead = _dead_links(fabric)
     for node in _chosen(fabric, options):
         with SwitchReader(node) as reader:
-            for line in drift(entries_for(fabric, node, dead), reader.entries()):
+            settings = RetryFiles(options.status.parent).settings(node.name)
+            retrying = {port: RetrySetting(*setting) for port, setting in settings.items()}
+            for line in drift(entries_for(fabric, node, dead, retrying), reader.entries()):
                 print(f"{node.name}: {line}")
                 differs = True
     if not differs:
@@ -200,7 +259,7 @@ def show_routes(fabric: Fabric, options: argparse.Namespace) -> int:
 
 COMMANDS: dict[str, Callable[[Fabric, argparse.Namespace], int]] = {
     "run": run, "status": show_status, "counters": show_counters, "credits": show_credits,
-    "watch": watch_credits, "events": show_events, "drift": show_drift, "routes": show_routes,
+    "watch": watch_credits, "events": show_events, "llr": show_retry, "drift": show_drift, "routes": show_routes,
 }  # fmt: skip
 
 

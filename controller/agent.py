@@ -11,7 +11,7 @@ import asyncio
 import dataclasses
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Final, cast
 
 import finsy as fy
@@ -19,7 +19,7 @@ import grpc
 from finsy.proto import p4r_grpc
 
 from codec.fabric import SwitchNode
-from controller import retries
+from controller import link_health, retries
 from controller.credits import PortCredits, parse_answer, probe
 from controller.entities import drift, from_p4, to_p4
 from controller.entries import Entry
@@ -55,8 +55,10 @@ log = logging.getLogger(__name__)
 class SwitchAgent:
     """Keep one switch programmed.
 
-    `changed` is called after every change of `status`, `link_changes` with what became of links. `known_cookie` is the
-    push that an earlier controller completed, so that a restarted controller does not install again over edits by hand.
+    `changed` is called after every change of `status`, `link_changes` with what became of links, `counted` with the
+    counters of links by port and the time, in seconds since 1970. `adopt` is given what a switch holds that an earlier
+    controller programmed, and returns what is planned then. `known_cookie` is the push that it completed, so that a
+    restarted controller does not install again over edits by hand.
     """
 
     def __init__(
@@ -66,6 +68,8 @@ class SwitchAgent:
         pipeline: Pipeline,
         changed: Callable[[], None],
         link_changes: Callable[[list[LinkEvent]], None],
+        counted: Callable[[Mapping[int, Mapping[str, int]], float], None],
+        adopt: Callable[[Sequence[Entry]], Sequence[Entry]],
         known_cookie: int | None = None,
     ) -> None:
         self.node = node
@@ -77,6 +81,8 @@ class SwitchAgent:
         self._retries: dict[int, retries.PortRetry] = {}
         self._changed = changed
         self._link_changes = link_changes
+        self._counted = counted
+        self._adopt = adopt
         self._links = LinkWatch(node)
         self._down = asyncio.Event()
         self._connected: fy.Switch | None = None
@@ -133,13 +139,15 @@ class SwitchAgent:
                 item for key, item in new.items() if key in old and item != old[key] and have.get(key) == old[key]
             ]
             gone = [item for key, item in old.items() if key not in new and have.get(key) == item]
+            last = [item for item in changed if item.table == "link_profile"]  # may bring the link up by all others
             await switch.insert([to_p4(item) for item in added])  # groups, before routes refer to them
-            await switch.modify([to_p4(item) for item in changed])
+            await switch.modify([to_p4(item) for item in changed if item not in last])
             await switch.delete([to_p4(item) for item in gone])
+            await switch.modify([to_p4(item) for item in last])
             self.plan = dataclasses.replace(self.plan, entries=tuple(entries))
             await self._show_drift(switch)
         except RpcError as error:
-            log.warning("%s: routes not changed: %s", self.node.name, error)
+            log.warning("%s: entries not changed: %s", self.node.name, error)
             return None
         return len(added) + len(changed) + len(gone)
 
@@ -249,7 +257,7 @@ class SwitchAgent:
             stub = p4r_grpc.P4RuntimeStub(channel)
             cookie = await read_cookie(stub, self.node.device_id)
             if cookie is not None and cookie == self.status.cookie:
-                await self._show_drift(switch)
+                await self._take_over(switch)
                 return
             if cookie is not None and self.status.cookie is not None and not self.pipeline.made(cookie):
                 line = (
@@ -290,7 +298,13 @@ class SwitchAgent:
         async with grpc.aio.insecure_channel(self.node.grpc) as channel:
             cookie = await read_cookie(p4r_grpc.P4RuntimeStub(channel), self.node.device_id)
         if cookie is not None and cookie == self.status.cookie:
-            await self._show_drift(switch)
+            await self._take_over(switch)
+
+    async def _take_over(self, switch: fy.Switch) -> None:
+        """Go on with a switch that is programmed already, perhaps by an earlier controller."""
+        found = await self._read(switch)
+        self.plan = dataclasses.replace(self.plan, entries=tuple(self._adopt(found)))
+        self._report_drift(drift(self.plan.entries, found))
 
     async def _read(self, switch: fy.Switch) -> list[Entry]:
         # finsy's stubs miss that this is an asynchronous generator.
@@ -311,7 +325,8 @@ class SwitchAgent:
 
     async def _watch_links(self, switch: fy.Switch) -> None:
         """Look at the counters of links for as long as the connection lasts."""
-        wanted = [fy.P4CounterEntry(name, index=port.port) for port in self.node.ports for name in COUNTERS]
+        names = dict.fromkeys((*COUNTERS, *link_health.COUNTERS))
+        wanted = [fy.P4CounterEntry(name, index=port.port) for port in self.node.ports for name in names]
         while wanted:
             await asyncio.sleep(PERIOD_S)
             if self.status.state is not State.PROGRAMMED:
@@ -322,6 +337,7 @@ class SwitchAgent:
                     counts[cast(int, cell.index)][cell.counter_id] = cell.packet_count
             except (*RpcError, LookupError, ValueError):  # it is going away, or somebody has put in another program
                 continue
+            self._counted(counts, time.time())
             events = self._links.update(counts, time.time())
             for event in events:
                 level = logging.INFO if event.what == LINK_UP else logging.WARNING

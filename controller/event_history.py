@@ -19,6 +19,8 @@ LINK_DOWN: Final = "LINK_DOWN"
 LINK_UP: Final = "LINK_UP"
 LINK_DEGRADED: Final = "LINK_DEGRADED"
 ROUTES_CHANGED: Final = "ROUTES_CHANGED"
+RETRY_ON: Final = "RETRY_ON"
+RETRY_OFF: Final = "RETRY_OFF"
 
 
 class LinkEvent(NamedTuple):
@@ -26,7 +28,7 @@ class LinkEvent(NamedTuple):
 
     `at_s` is when the controller learnt of it, in seconds since 1970: at most `link_watch.PERIOD_S` late. `times` is
     how often it happened since the controller had looked before; of ROUTES_CHANGED, which has no port, how many
-    entries were changed.
+    entries were changed. `why` the controller has done something, where that is not plain.
     """
 
     at_s: float
@@ -35,12 +37,13 @@ class LinkEvent(NamedTuple):
     peer: str
     what: str
     times: int = 1
+    why: str = ""
 
     def __str__(self) -> str:
         moment = time.strftime("%H:%M:%S", time.localtime(self.at_s)) + f".{int(self.at_s * 1000) % 1000:03}"
         if self.what == ROUTES_CHANGED:
             return f"{moment}  {self.switch:<6} {self.what}: {self.times}"
-        more = f"  {self.times} times" if self.times > 1 else ""
+        more = f"  {self.times} times" if self.times > 1 else f": {self.why}" if self.why else ""
         return f"{moment}  {self.switch:<6} port {self.port:<4} {self.peer:<6} {self.what}{more}"
 
 

@@ -6,7 +6,8 @@ it was made (`codec.profile`), so that nothing is installed that could not carry
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import finsy as fy
@@ -33,6 +34,19 @@ _LANE_BITS: Final = 24
 _VC_BITS: Final = 3
 
 
+@dataclass(frozen=True, slots=True)
+class RetrySetting:
+    """Whether a port retries, and the generation of its link: with another one the link is negotiated anew."""
+
+    on: bool
+    generation: int = 0
+
+
+Retrying = Mapping[int, RetrySetting]
+"""By port; what is not in it goes by its profile."""
+_BY_PROFILE: Final[Retrying] = {}
+
+
 def lanes(values: Sequence[int], bits: int = _LANE_BITS) -> int:
     """Return values as one number, the first one (VC 0) in the most significant bits."""
     word = 0
@@ -46,8 +60,11 @@ def managed_ports(switch: SwitchNode) -> list[SwitchPort]:
     return [port for port in switch.ports if port.mode == "managed"]
 
 
-def link_entries(fabric: Fabric, switch: SwitchNode) -> list[Entry]:
-    """Return the table entries with the profiles of the managed ports: for the ingress, to be announced, to retry."""
+def link_entries(fabric: Fabric, switch: SwitchNode, retrying: Retrying = _BY_PROFILE) -> list[Entry]:
+    """Return the table entries with the profiles of the managed ports: for the ingress, to be announced, to retry.
+
+    Where a profile leaves retry to the controller (`llr: "auto"`) it is off unless `retrying` says otherwise.
+    """
     entries: list[Entry] = []
     for port in managed_ports(switch):
         profile = fabric.profiles[port.profile]
@@ -57,21 +74,22 @@ def link_entries(fabric: Fabric, switch: SwitchNode) -> list[Entry]:
             "packet_overhead": profile.packet_overhead & 0xFF,
             "credit_limit": lanes(profile.limits()),
         }
-        if profile.llr:
+        retry = retrying.get(port.port, RetrySetting(profile.llr is True))
+        if retry.on:
             entries.append(_retry_entry(port, profile))
-        capabilities = Capability.CBFC | Capability.LLR if profile.llr else Capability.CBFC
+        capabilities = Capability.CBFC | Capability.LLR if retry.on else Capability.CBFC
         entries.append(
             entry(
                 "link_announcement", {"egress_port": port.port}, "announce", **settings,
                 capabilities=int(capabilities), max_frame=MAX_FRAME,
-                outstanding_frames_max=profile.outstanding_frames_max if profile.llr else 0,
+                outstanding_frames_max=profile.outstanding_frames_max if retry.on else 0,
             )
         )  # fmt: skip
         entries.append(
             entry(
                 "link_profile", {"port": port.port}, "set_profile", **settings, vc_map=vc_map(profile),
                 update_threshold=lanes(profile.thresholds()), silence=profile.silence_ms,
-                stall=profile.stall_ms,
+                stall=profile.stall_ms, generation=retry.generation,
             )
         )  # fmt: skip
     return entries

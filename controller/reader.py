@@ -20,7 +20,7 @@ from controller.credits import EVENT_COUNTERS, LANE_REGISTERS, LINK_COUNTERS, PO
 from controller.entities import from_p4
 from controller.entries import Entry
 from controller.packets import DROP_REASONS
-from controller.retries import RETRY_REGISTERS
+from controller.retries import RETRY_REGISTERS, RetryProfile
 
 TIMEOUT_S: Final = 10.0
 CPU_PORT: Final = 510
@@ -83,6 +83,10 @@ class SwitchReader:
     def entries(self) -> list[Entry]:
         """Return the entries of all tables but the constant ones."""
         return [from_p4(item) for item in self._read([fy.P4TableEntry()]) if not item.is_const]
+
+    def retry_profiles(self) -> dict[int, RetryProfile]:
+        """Return the profiles of link-layer retry by port number. Raises ReadError."""
+        return dict(RetryProfile.from_entry(from_p4(item)) for item in self._read([fy.P4TableEntry("llr_profile")]))
 
     def counters(self) -> dict[int, PortCounters]:
         """Return the counters of the switch's ports and of its CPU port, by port number."""

@@ -15,7 +15,6 @@ from typing import Final
 
 from codec.fabric import Fabric, FabricError, SwitchNode
 from controller.editor import next_election_id
-from controller.event_history import FILE
 from controller.runstate import RunState
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
@@ -30,6 +29,7 @@ p4runtime-shell on {switch} ({grpc}, device {device_id}). Tables are described i
   te.modify()                                           ... changed at once; also te.insert() and te.delete()
   for c in counter_entry["port_rx"].read(): print(c)    frames per port
   events                                                which links died or came back; events(100), events("s1")
+  llr                                                   which links retry, how; llr("on", "{switch}:{port}"), "off"
   tables                                                all tables; exit to leave
 
 The controller keeps running and leaves your edits alone: `.venv/bin/python -m controller drift` lists them.
@@ -44,7 +44,8 @@ def election_id() -> str:
 def shell_command(node: SwitchNode, run_dir: Path) -> list[str]:
     """Return the command that opens the shell on a switch, to be run on the fabric's network."""
     return [
-        *("env", f"PYTHONPATH={REPOSITORY}", str(SHELL_PYTHON), "-m", "controller.shell", str(run_dir / FILE)),
+        *("env", f"PYTHONPATH={REPOSITORY}", str(SHELL_PYTHON), "-m", "controller.shell", str(run_dir)),
+        node.name,
         *("--grpc-addr", node.grpc),
         *("--device-id", str(node.device_id), "--election-id", election_id()),
     ]

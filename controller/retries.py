@@ -13,6 +13,8 @@ from typing import Any, Final, Self, cast
 from codec.constants import Kind, Next, ProbeOp, Vc
 from codec.frames import frame, oefh
 from codec.layouts import LINK, OEFH, PROBE, PROBE_RETRY
+from codec.profile import FLUSH_ACTIONS
+from controller.entries import Entry
 
 RETRY_REGISTERS: Final = (
     "link_format", "llr_settings", "llr_unacknowledged_seq", "llr_next_seq", "llr_bytes_acknowledged",
@@ -94,6 +96,38 @@ class PortRetry:
             replay_seq=values["llr_replay_seq"],
             outstanding_bytes=(values["llr_bytes_numbered"] - values["llr_bytes_acknowledged"]) % _BYTES,
             expected_seq=values["llr_expected_seq"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RetryProfile:
+    """The profile of link-layer retry that a port has been given, under SAI's names; sessions to come go by it."""
+
+    outstanding_frames_max: int
+    outstanding_bytes_max: int
+    replay_timer_max: int
+    """In microseconds."""
+    replay_count_max: int
+    flush_frame_action: str
+    re_init_on_flush: bool
+    degraded_replays: int
+    """Per second, from which on neighbours are told; 0: never. No attribute of SAI's."""
+    init_frame_action: str = "block"
+    """Frames for a link that comes up always wait."""
+
+    @classmethod
+    def from_entry(cls, item: Entry) -> tuple[int, Self]:
+        """Return the port and the profile of an entry of the table `llr_profile`."""
+        params = dict(item.params)
+        action = params["flush_action"]
+        return dict(item.match)["port"], cls(
+            outstanding_frames_max=params["outstanding_frames_max"],
+            outstanding_bytes_max=params["outstanding_bytes_max"],
+            replay_timer_max=params["replay_timer"],
+            replay_count_max=params["replay_count_max"],
+            flush_frame_action=FLUSH_ACTIONS[action] if action < len(FLUSH_ACTIONS) else str(action),
+            re_init_on_flush=bool(params["re_init_on_flush"]),
+            degraded_replays=params["degraded_replays"],
         )
 
 

@@ -17,7 +17,7 @@ from codec.constants import NOBODY
 from codec.fabric import Fabric, FabricError, SwitchNode
 from controller.entries import Entry, entry
 from controller.events import event_entries
-from controller.links import MODES, egress_entry, lanes, link_entries
+from controller.links import MODES, Retrying, egress_entry, lanes, link_entries
 
 ROLES: Final = {"endpoint": 1, "fabric": 2}
 GROUP_MOST: Final = 16
@@ -30,16 +30,17 @@ Dead = Collection[tuple[str, int]]
 """Dead ports: name of the switch, number of the port."""
 
 
-def entries_for(fabric: Fabric, switch: SwitchNode, dead: Dead = ()) -> list[Entry]:
+def entries_for(fabric: Fabric, switch: SwitchNode, dead: Dead = (), retrying: Retrying | None = None) -> list[Entry]:
     """Return everything that `switch` is to hold, in the order of installation.
 
     What others refer to comes first and `port_config` last: a port passes nothing until the rest is there. Dead links
-    between switches change routes where the data plane has no healthy path among the planned ones (`detours`).
+    between switches change routes where the data plane has no healthy path among the planned ones (`detours`);
+    `retrying` says which links retry (`links.link_entries`).
     """
     return [
         *_identity_entries(fabric, switch),
         *_forward_entries(fabric, switch, dead),
-        *link_entries(fabric, switch),
+        *link_entries(fabric, switch, retrying or {}),
         *event_entries(fabric, switch),
         *_port_entries(fabric, switch),
     ]

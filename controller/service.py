@@ -8,24 +8,32 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import finsy as fy
 import grpc
 
-from codec.fabric import Fabric
+from codec.fabric import Fabric, SwitchNode
 from controller.agent import SwitchAgent
+from controller.entries import Entry
 from controller.event_history import FILE, ROUTES_CHANGED, LinkEvent, append
+from controller.link_retry import LinkRetry
+from controller.links import Retrying
 from controller.pipeline import Pipeline
 from controller.plan import Plan
 from controller.probing import PERIOD_S, ProbeFiles
-from controller.routes import entries_for
+from controller.retry_files import RetryFiles
+from controller.routes import Dead, entries_for
 from controller.status import ControllerStatus
 
 SETTLE_S: Final = 0.5
 """From a change of links to that of routes: a cable that is only touched changes none."""
+
+DECIDE_S: Final = 0.5
+"""Between two looks at what links have lost."""
 
 log = logging.getLogger(__name__)
 
@@ -60,10 +68,17 @@ async def serve(fabric: Fabric, pipeline: Pipeline, status_path: Path) -> None:
             log.warning("%s: not written: %s", history, error.strerror)
         links_changed.set()
 
-    agents = {
-        node.name: SwitchAgent(node, Plan.of(fabric, node), pipeline, publish, note, known.get(node.name))
-        for node in fabric.switches
-    }
+    retry = LinkRetry(fabric)
+
+    def agent_for(node: SwitchNode) -> SwitchAgent:
+        def adopt(found: Sequence[Entry]) -> list[Entry]:
+            retry.adopt(node.name, found)
+            return entries_for(fabric, node, retrying=retry.retrying(node.name))
+
+        counted = partial(retry.look, node.name)
+        return SwitchAgent(node, Plan.of(fabric, node), pipeline, publish, note, counted, adopt, known.get(node.name))
+
+    agents = {node.name: agent_for(node) for node in fabric.switches}
     status.switches.update({name: agent.status for name, agent in agents.items()})
     publish()
     with contextlib.suppress(asyncio.CancelledError):
@@ -71,34 +86,55 @@ async def serve(fabric: Fabric, pipeline: Pipeline, status_path: Path) -> None:
             for agent in agents.values():
                 group.create_task(agent.run())
             group.create_task(_probe(agents, fabric, ProbeFiles(status_path.parent)))
-            group.create_task(_reconcile(agents, fabric, links_changed, note))
+            group.create_task(_reconcile(agents, fabric, retry, links_changed, note))
+            group.create_task(_decide(retry, RetryFiles(status_path.parent), note))
     log.info("stopped")
 
 
 async def _reconcile(
     agents: Mapping[str, SwitchAgent],
     fabric: Fabric,
+    retry: LinkRetry,
     changed: asyncio.Event,
     note: Callable[[list[LinkEvent]], None],
 ) -> None:
-    """Let the routes follow the links between switches, some time after the data plane has done what it can."""
-    followed: frozenset[tuple[str, int]] = frozenset()
+    """Let the tables follow the links: routes those between switches, some time after the data plane has done what it
+    can, and profiles what was decided of retry."""
+    followed: tuple[Dead, Mapping[str, Retrying]] = frozenset[tuple[str, int]](), {}
     while True:
         await changed.wait()
         changed.clear()
         await asyncio.sleep(SETTLE_S)
         dead = frozenset[tuple[str, int]]().union(*(agent.dead_ports for agent in agents.values()))
-        if dead == followed:
+        wanted = dead, {name: retry.retrying(name) for name in agents}
+        if wanted == followed:
             continue
-        counts = {name: await agent.follow(entries_for(fabric, agent.node, dead)) for name, agent in agents.items()}
+        routes = dead != followed[0]
+        counts = {
+            name: await agent.follow(entries_for(fabric, agent.node, dead, retry.retrying(name)))
+            for name, agent in agents.items()
+        }
         for name, count in counts.items():
             if count:
-                log.info("%s: %d entries changed, as links between switches have", name, count)
-                note([LinkEvent(time.time(), name, 0, "", ROUTES_CHANGED, count)])
+                log.info("%s: %d entries changed, as links have", name, count)
+                if routes:
+                    note([LinkEvent(time.time(), name, 0, "", ROUTES_CHANGED, count)])
         if None in counts.values():
             changed.set()  # somebody else is in charge of a switch, or it is away: later
         else:
-            followed = dead
+            followed = wanted
+
+
+async def _decide(retry: LinkRetry, files: RetryFiles, note: Callable[[list[LinkEvent]], None]) -> None:
+    """Decide which links retry, and tell others of it."""
+    while True:
+        events = retry.decide(files.modes(), time.time())
+        for event in events:
+            log.warning("%s: %s: port %d, %s: %s", event.switch, event.what, event.port, event.peer, event.why)
+        if events:
+            note(events)
+        files.publish(retry.to_json())
+        await asyncio.sleep(DECIDE_S)
 
 
 async def _probe(agents: Mapping[str, SwitchAgent], fabric: Fabric, files: ProbeFiles) -> None:

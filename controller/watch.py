@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -27,6 +27,7 @@ _RETRY_ALL: Final = (
     *_RETRY, "llr_tx_nack_ctl_os", "llr_tx_ack_ctl_os", "llr_rx_ack_ctl_os", "llr_replay_timeouts", "llr_flushes",
     "llr_rx_expected_seq_good", "llr_rx_missing_seq", "llr_rx_bad", "llr_rx_replay",
 )  # fmt: skip
+_RETRY_CAPTION: Final = "out: outstanding frames / outstanding_frames_max; more: make watch ARGS=--llr"
 _CAPTION: Final = (
     "snd: sender_credits_limit, _used, _consumed, _freed, _used_watermark; "
     "rcv: receiver_credits_used, _consumed, _freed; held: frames that wait for the port"
@@ -64,11 +65,11 @@ def tables(view: View, width: int = _WIDE) -> Group:
     return Group(per_vc, Text(), per_port, *((Text(), retrying) if retrying.row_count else ()))
 
 
-def watch(read: Callable[[], View], console: Console, refresh_s: float = REFRESH_S) -> None:
-    """Show the tables live until interrupted; `read` gets what they show and may raise ReadError."""
+def watch(render: Callable[[], RenderableType], console: Console, refresh_s: float = REFRESH_S) -> None:
+    """Show live what `render` returns, until interrupted; it may raise ReadError."""
     with Live(console=console, auto_refresh=False, screen=console.is_terminal, vertical_overflow="crop") as live:
         while True:
-            live.update(tables(read(), console.width), refresh=True)
+            live.update(render(), refresh=True)
             time.sleep(refresh_s)
 
 
@@ -110,6 +111,7 @@ def _port_table(columns: Sequence[str]) -> Table:
 
 def _retry_table(columns: Sequence[str]) -> Table:
     table = _table("link-layer retry, by port")
+    table.caption, table.caption_justify = _RETRY_CAPTION, "left"
     for name in ("tx", "rx", "out", "next\nseq"):
         table.add_column(name, no_wrap=True)
     for name in columns:

@@ -230,9 +230,9 @@ class LlrReceiver:
     that leaves anyway has carried it; and at once when the newest accepted frame comes again, as then the sender has
     not heard of it. A missing frame is asked for once, then every `nack_repeat_s` seconds; sooner only where a
     duplicate or the start of a replay has shown that the sender is at it, and yet the expected frame is missing.
-    `counters` gains `llr_rx_ok`, `llr_rx_poisoned`, `llr_rx_bad`, `llr_rx_missing_seq` (gaps), `llr_rx_duplicate_seq`,
-    `llr_out_of_sequence` (frames dropped after a gap), `llr_rx_replay` (replays noticed) and
-    `llr_rx_expected_seq_{good,poisoned,bad}`.
+    `counters` gains `llr_rx_ok`, `llr_rx_poisoned`, `llr_rx_bad`, `llr_rx_missing_seq` (gaps, which count in
+    `link_losses_found` as well), `llr_rx_duplicate_seq`, `llr_out_of_sequence` (frames dropped after a gap),
+    `llr_rx_replay` (replays noticed) and `llr_rx_expected_seq_{good,poisoned,bad}`.
     """
 
     __slots__ = (
@@ -269,6 +269,8 @@ class LlrReceiver:
         self._behind = ahead < 0
         if ahead > 0:
             self._counters["llr_out_of_sequence"] += 1
+            if self.state is _SEND_ACKS:
+                self._counters["link_losses_found"] += 1
             self._missed("llr_rx_missing_seq")
             return Arrival.REFUSED
         if ahead < 0:

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 from codec.constants import MAX_FRAME, VC_COUNT, Capability, Kind, LinkFlag, Vc
 from codec.control import (
+    CreditUpdate,
     LinkInit,
     credit_update_body,
     link_init_body,
@@ -73,6 +74,7 @@ class ManagedLink:
     `counters` gains: `drop_<reason>`, SAI's `cbfc_num_{cf,cc}_update_messages_{tx,rx}` and
     `llr_{tx,rx}_{init,init_echo}_ctl_os`, `link_ups` (sessions begun), `link_resets` (epochs drawn anew), `silences`,
     `stalls`, `wrong_cf_updates`, `frames_held` (packets that had to wait), `credits_written_off`,
+    `link_losses_found` and `link_losses_told` (of lost or damaged frames, by this end and by the other),
     `tx_dropped_link_not_up` (best effort on a link that is not up), `tx_dropped_held` (too many waited). With retry
     also what `endpoint.llr` names, `llr_{tx,rx}_{ack,nack}_ctl_os`, and `llr_flushed` (packets that a link which has
     given up discards).
@@ -104,6 +106,8 @@ class ManagedLink:
         self._may_send = False
         """The first CF_UPDATE of the session has come."""
         self._wrong_updates = 0
+        self._losses_known = 0
+        """What the peer last told of losses that it has found."""
         self._held: tuple[deque[tuple[bytes, int]], ...] = tuple(deque() for _ in range(VC_COUNT))
         self._next_held = 0
         """The virtual channel whose turn it is when something that waited may go."""
@@ -231,13 +235,15 @@ class ManagedLink:
             if kind == _DATA:
                 return self._take_data(data[LINK.size :])
             if kind in (_CF_UPDATE, _CC_UPDATE):
-                mask, values = parse_credit_update(data[LINK.size :])
-                (self._take_freed if kind == _CF_UPDATE else self._take_consumed)(mask & self._lossless, values)
+                update = parse_credit_update(data[LINK.size :])
+                (self._take_freed if kind == _CF_UPDATE else self._take_consumed)(update)
                 return None
         except FrameError as error:
-            if error.reason == BAD_CRC and self._retry is not None:
-                self._retry.receiver.take_bad()
-                self._answer(self._retry, self._clock())
+            if error.reason == BAD_CRC and self.bringup.state is LinkState.UP:
+                self._counters["link_losses_found"] += 1
+                if self._retry is not None:
+                    self._retry.receiver.take_bad()
+                    self._answer(self._retry, self._clock())
             return self._drop(error.reason)
         return self._drop(UNEXPECTED_CONTROL)  # LLR is not negotiated
 
@@ -270,12 +276,13 @@ class ManagedLink:
         if receiver.update_due() and self.bringup.state is LinkState.UP:
             self._send_freed()
 
-    def _take_freed(self, mask: int, values: tuple[int, ...]) -> None:
+    def _take_freed(self, update: CreditUpdate) -> None:
         self._counters["cbfc_num_cf_update_messages_rx"] += 1
+        mask = update.vc_mask & self._lossless
         wrong = False
         for vc in range(VC_COUNT):
             if mask >> vc & 1:
-                wrong |= self.senders[vc].update(values[vc]) is Freed.WRONG
+                wrong |= self.senders[vc].update(update.credits[vc]) is Freed.WRONG
         if wrong:
             self._counters["wrong_cf_updates"] += 1
             self._wrong_updates += 1
@@ -283,18 +290,28 @@ class ManagedLink:
                 self._restart()
             return
         self._wrong_updates = 0
+        if update.losses != self._losses_known:
+            self._losses_known = update.losses
+            if self._may_send:  # else it is the session's first: the peer may have started anew
+                self._counters["link_losses_told"] += 1
         self._may_send = True
         if any(self._held):
             self._release()
 
-    def _take_consumed(self, mask: int, values: tuple[int, ...]) -> None:
+    def _take_consumed(self, update: CreditUpdate) -> None:
         self._counters["cbfc_num_cc_update_messages_rx"] += 1
+        mask = update.vc_mask & self._lossless
+        lost = 0
+        due = False
         for vc in range(VC_COUNT):
             if mask >> vc & 1:
-                lost = self.receivers[vc].reconcile(values[vc])
-                self._counters["credits_written_off"] += lost
-                if self.receivers[vc].update_due():
-                    self._send_freed()
+                lost += self.receivers[vc].reconcile(update.credits[vc])
+                due |= self.receivers[vc].update_due()
+        if lost:
+            self._counters["credits_written_off"] += lost
+            self._counters["link_losses_found"] += 1
+        if due:
+            self._send_freed()
 
     def _drop(self, reason: str) -> memoryview | None:
         self._counters[f"drop_{reason}"] += 1
@@ -537,14 +554,17 @@ class ManagedLink:
 
     def _send_freed(self) -> None:
         self._counters["cbfc_num_cf_update_messages_tx"] += 1
-        self._put(_CF_UPDATE, credit_update_body([receiver.report() for receiver in self.receivers]))
+        self._put(_CF_UPDATE, self._update_body([receiver.report() for receiver in self.receivers]))
 
     def _send_consumed(self) -> None:
         """Say what was consumed, unless link-layer retry is busy: with it, nothing is lost that had to be told."""
         retry = self._retry
         if retry is None or retry.sender.has_room(CREDIT_UPDATE.size) or self._flushed("best_effort"):
             self._counters["cbfc_num_cc_update_messages_tx"] += 1
-            self._put_numbered(_CC_UPDATE, credit_update_body([sender.consumed for sender in self.senders]))
+            self._put_numbered(_CC_UPDATE, self._update_body([sender.consumed for sender in self.senders]))
+
+    def _update_body(self, credits: list[int]) -> bytes:
+        return credit_update_body(credits, self._counters["link_losses_found"])
 
     def _put_numbered(self, kind: int, body: bytes) -> None:
         """Send a frame that link-layer retry protects, if the session has it; there must be room."""

@@ -20,6 +20,7 @@
 #include "retry/retry_receiver.p4"
 #include "link/senses.p4"
 #include "credits/credit_updates.p4"
+#include "link/losses.p4"
 #include "retry/retry_watch.p4"
 #include "credits/stalls.p4"
 #include "retry/retry_profiles.p4"
@@ -68,6 +69,7 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
     RetryReceiver() retry_receiver;
     Senses() senses;
     CreditUpdates() credit_updates;
+    Losses() losses;
     RetryWatch() retry_watch;
     Stalls() stalls;
     RetryProfiles() retry_profiles;
@@ -105,6 +107,7 @@ control EthlinkIngress(inout headers_t hdr, inout metadata_t meta, inout standar
                 retry_receiver.apply(hdr, meta);            // is it the frame that is next?
                 senses.apply(hdr, meta);                    // has time passed, has a carrier changed?
                 credit_updates.apply(hdr, meta);            // does the peer speak of credits?
+                losses.apply(hdr, meta);                    // what has the link lost?
                 retry_watch.apply(hdr, meta);               // has the link given up on a frame?
                 stalls.apply(hdr, meta);                    // does it free none, for too long?
                 retry_profiles.apply(hdr, meta);            // could it retry, once it is up?

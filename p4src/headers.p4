@@ -126,7 +126,8 @@ header link_init_t {
 
 // Body of CF_UPDATE (credits freed) and CC_UPDATE (credits consumed). Credits are laid out as in LLR_INIT.
 header credit_update_t {
-    bit<40> zero;
+    bit<24> zero;
+    bit<16> losses; // that this side has found on the link; cyclic
     bit<8> vc_mask; // bit v: VC v is reported
     bit<192> credits;
 }
@@ -179,6 +180,7 @@ struct profile_t {
     bit<192> update_threshold;
     bit<16> silence; // ticks
     bit<16> stall;   // ticks
+    bit<8> generation; // another one brings the link up anew
 }
 
 struct metadata_t {
@@ -195,6 +197,7 @@ struct metadata_t {
     bit<1> link_lost;  // it counts as down
     bit<1> link_ready; // data may be sent on it from now on
     bit<1> counts; // a frame of the link's session
+    bit<1> loss_found; // the link has lost a frame of the peer's
     format_t format; // of the link of such a frame
     bit<1> came_up; // the link has, by this frame
     bit<1> retry_offered; // by the port's profile, which is this:

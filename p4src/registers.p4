@@ -26,6 +26,9 @@ register<session_t>(PORTS) last_session;
 register<ticks_t>(PORTS) last_heard;
 register<bit<1>>(PORTS) carrier_down;
 register<format_t>(PORTS) link_format;
+register<bit<8>>(PORTS) link_generation; // of the profile that the own epoch was drawn by
+register<bit<16>>(PORTS) link_losses;    // found on it; cyclic
+register<bit<16>>(PORTS) losses_known;   // what the peer has last told of its own
 
 // Dead ports: which, and how many; and the state changes of all ports, of which each port keeps the number of its last.
 register<bit<1>>(PORTS) port_dead;

@@ -259,7 +259,7 @@ class EthlinkTest(BaseTest):
         while not condition():
             if time.monotonic() > deadline:
                 return False
-            time.sleep(0.002)
+            time.sleep(0.0005)
         return True
 
     def expect_packet_in(self, frame: Packet | bytes, ingress_port: int, reason: int) -> None:

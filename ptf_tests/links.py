@@ -95,6 +95,7 @@ class Profile:
     max_frame: int = 4134
     outstanding_frames_max: int = 0
     ecn_threshold: int = 0
+    generation: int = 0
 
     @property
     def limits(self) -> Lanes:
@@ -110,6 +111,7 @@ def profile_entry(names: Names, port: int, own: Profile) -> Any:
         lossless_vcs=own.lossless_vcs, vc_map=vc_map(own.vc_map), credit_size=own.credit_size,
         packet_overhead=own.packet_overhead & 0xFF, credit_limit=lanes(own.credit_limit),
         update_threshold=lanes(own.update_threshold), silence=own.silence, stall=own.stall,
+        generation=own.generation,
     )  # fmt: skip
 
 
@@ -137,6 +139,10 @@ class Peer:
     """Announced as credits in use: of frames of an earlier session still in this side's buffer."""
     switch_in_use: Lanes = NONE
     """What the switch announced so."""
+    losses: int = 0
+    """That this side has found on the link, as its updates tell it."""
+    switch_losses: int = 0
+    """What the switch last told of those that it has found."""
 
     @property
     def session(self) -> int:
@@ -163,7 +169,7 @@ class Peer:
 
     def update(self, kind: Kind, credits: Sequence[int], vc_mask: int = 0xFF) -> bytes:
         """Return a CF_UPDATE or CC_UPDATE of the link's session."""
-        body = CreditUpdate(vc_mask=vc_mask, credits=[one % CYCLE for one in credits])
+        body = CreditUpdate(vc_mask=vc_mask, credits=[one % CYCLE for one in credits], losses=self.losses)
         return in_session(Link(kind=kind) / body, self.session)
 
     # ------------------------------------------------------------------------------------------------------- sending
@@ -232,6 +238,7 @@ class Peer:
         body = frame[CreditUpdate]
         self.test.assertEqual(len(body), len(CreditUpdate()), "nothing may follow the body")
         self.test.assertEqual((body.zero, body.vc_mask), (0, 0xFF))
+        self.switch_losses = body.losses
         if credits is not None:
             self.test.assertEqual(tuple(body.credits), tuple(one % CYCLE for one in credits))
         return tuple(body.credits)

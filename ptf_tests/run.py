@@ -19,7 +19,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from ptf_tests.p4runtime import Names, P4RuntimeClient, P4RuntimeError
 from topologies.errors import LaunchError
@@ -113,11 +113,16 @@ class Bench:
         self.switch.queues[SLOW_PORT] = SLOW_QUEUE
         self.interfaces = {port: f"ptf{port}" for port in PORTS}
 
-    def __enter__(self) -> Bench:
+    def __enter__(self) -> Self:
         self.switch.log_path.unlink(missing_ok=True)
         for port, name in self.interfaces.items():
             FabricLink.makeIntfPair(name, f"s1-eth{port}", deleteIntfs=False)
             FabricIntf(f"s1-eth{port}", node=self.switch, port=port)
+        self.start_switch()
+        return self
+
+    def start_switch(self) -> None:
+        """Start the switch, which remembers nothing of an earlier start, and push the program."""
         try:
             self.switch.start()
             self.switch.wait_ready()
@@ -134,7 +139,6 @@ class Bench:
         except BaseException:
             self.switch.stop_process()
             raise
-        return self
 
     def __exit__(self, *_exc: object) -> None:
         self.switch.stop_process()

@@ -19,11 +19,12 @@ import mininet.log
 from mininet.net import Mininet
 
 from codec.fabric import Fabric, SwitchNode
-from codec.profile import LinkProfile
+from codec.profile import AUTO, LinkProfile
 from controller.credits import PortCredits
 from controller.event_history import FILE as EVENTS_FILE
 from controller.probing import ProbeFiles
 from controller.reader import PortCounters, ReadError, SwitchReader
+from controller.retry_files import RetryFiles
 from controller.status import ControllerStatus, State
 from topologies.describe import describe
 from topologies.errors import LaunchError
@@ -60,10 +61,11 @@ class Artefacts:
 class LinkSetting:
     """By which profile managed links are run, and which ports are slowed down.
 
-    `slow` is every switch port to one of these GPUs, each with a queue of its own.
+    By default links have credits, and retry while the controller finds that they lose frames. `slow` is every switch
+    port to one of these GPUs, each with a queue of its own.
     """
 
-    profile: LinkProfile = field(default_factory=LinkProfile)
+    profile: LinkProfile = field(default_factory=lambda: LinkProfile(llr=AUTO))
     slow: frozenset[str] = frozenset()
     queue: PortQueue | None = None
 
@@ -275,6 +277,7 @@ class FabricSession:
             shutil.rmtree(self.run_dir / name, ignore_errors=True)
         for name in ("summary.json", "controller.json", "fabric.json", "cuts.json", EVENTS_FILE):
             (self.run_dir / name).unlink(missing_ok=True)
+        RetryFiles(self.run_dir).forget()
         self.logs.mkdir(parents=True)
 
     def _build_network(self) -> None:

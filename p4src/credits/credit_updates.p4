@@ -60,6 +60,7 @@ control CreditUpdates(in headers_t hdr, inout metadata_t meta) {
                     && lanes_at_most(lanes_minus(consumed, freed), lanes_minus(told, freed))) {
                     if (told != consumed) {
                         losses_written_off.count(port);
+                        meta.loss_found = 1;
                         receiver_credits_freed.write(port, lanes_plus(freed, lanes_minus(told, consumed)));
                         receiver_credits_consumed.write(port, told);
                         meta.verdict = VERDICT_ANSWER; // tell the peer at once

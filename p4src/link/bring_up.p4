@@ -9,7 +9,9 @@
  * session is taken for the present one. A new epoch of either side resets both directions: what is still in the buffer
  * is announced as credits in use, and both sides count on from there.
  *
- * At every keepalive (senses.p4) the link sends what its state asks for: LLR_INIT, or CF_UPDATE as a sign of life. */
+ * At every keepalive (senses.p4) the link sends what its state asks for: LLR_INIT, or CF_UPDATE as a sign of life. A
+ * profile of another generation asks for a new epoch: what was negotiated is negotiated again, without a time-out, and
+ * the link does not count as dead meanwhile. */
 control BringUp(in headers_t hdr, inout metadata_t meta) {
     counter(PORTS, CounterType.packets) llr_rx_init_ctl_os;
     counter(PORTS, CounterType.packets) llr_rx_init_echo_ctl_os;
@@ -41,12 +43,17 @@ control BringUp(in headers_t hdr, inout metadata_t meta) {
             if (keepalive) {
                 // ---------------------------------------------------------------------------------------- a keepalive
                 bit<1> down = 0;
+                bit<8> generation = 0;
                 ticks_t heard = 0;
                 carrier_down.read(down, port);
                 last_heard.read(heard, port);
+                link_generation.read(generation, port);
                 bool silent = meta.profile.silence != 0 && now - heard > (bit<32>)meta.profile.silence;
                 if (down == 0) {
                     meta.verdict = VERDICT_ANSWER;
+                    if (own != 0 && generation != meta.profile.generation) {
+                        meta.redraw = 1;
+                    }
                     if (own == 0) {
                         meta.redraw = 1;
                         meta.link_lost = 1; // it has had no peer yet
@@ -101,6 +108,7 @@ control BringUp(in headers_t hdr, inout metadata_t meta) {
                 // ------------------------------------------------------------------------------------ a new own epoch
                 session_t last = 0;
                 link_resets.count(port);
+                link_generation.write(port, meta.profile.generation);
                 last_session.read(last, port);
                 random(own, EPOCH_MIN, 32w0xFFFFFFFF);
                 join_epochs();

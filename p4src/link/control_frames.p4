@@ -105,6 +105,7 @@ control ControlFrames(inout headers_t hdr, inout metadata_t meta, inout standard
         } else {
             hdr.credit_update.setValid();
             hdr.credit_update.zero = 0;
+            link_losses.read(hdr.credit_update.losses, port);
             hdr.credit_update.vc_mask = 0xFF;
             meta.cut = CREDIT_UPDATE_FRAME_BYTES;
             if (meta.make == MAKE_CC_UPDATE) {

@@ -20,7 +20,8 @@
                          hdr.link_init.peer_epoch, hdr.link_init.credit_size, hdr.link_init.packet_overhead, \
                          hdr.link_init.max_frame, hdr.link_init.lossless_vcs, hdr.link_init.outstanding_frames_max, \
                          hdr.link_init.credit_limit, hdr.link_init.credits_in_use
-#define CREDIT_UPDATE_FIELDS hdr.credit_update.zero, hdr.credit_update.vc_mask, hdr.credit_update.credits
+#define CREDIT_UPDATE_FIELDS hdr.credit_update.zero, hdr.credit_update.losses, hdr.credit_update.vc_mask, \
+    hdr.credit_update.credits
 
 #define OEFH_ALONE hdr.oefh.isValid() && !hdr.lsu.isValid() && !hdr.tma.isValid() && !hdr.event.isValid() && \
                    !hdr.probe.isValid()

@@ -15,7 +15,8 @@ control LinkProfiles(in headers_t hdr, inout metadata_t meta) {
         bit<192> credit_limit,
         bit<192> update_threshold,
         bit<16> silence,
-        bit<16> stall
+        bit<16> stall,
+        bit<8> generation
     ) {
         meta.has_profile = 1;
         meta.profile.lossless_vcs = lossless_vcs;
@@ -26,6 +27,7 @@ control LinkProfiles(in headers_t hdr, inout metadata_t meta) {
         meta.profile.update_threshold = update_threshold;
         meta.profile.silence = silence;
         meta.profile.stall = stall;
+        meta.profile.generation = generation;
     }
 
     table link_profile {

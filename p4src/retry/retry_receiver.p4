@@ -81,6 +81,7 @@ control RetryReceiver(in headers_t hdr, inout metadata_t meta) {
                         meta.verdict = REASON_LLR_OUT_OF_SEQUENCE;
                         if (state == SEND_ACKS) {
                             llr_rx_missing_seq.count(port);
+                            meta.loss_found = 1;
                         }
                         if (state != NACK_SENT || replay_begins) {
                             llr_receiver_state.write(port, NACK_SENT);

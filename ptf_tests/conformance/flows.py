@@ -66,6 +66,8 @@ class Flow:
     rate: float
     """Frames per second that are offered; they are sent as far as there is credit."""
     start: float
+    most_outstanding: float = math.inf
+    """Frames under way at which no other one is sent."""
     sent: int = 0
     received: int = 0
     wrong: int = 0
@@ -87,12 +89,12 @@ class Flow:
 
     def due(self, now: float) -> bool:
         """Tell whether the next frame is due."""
-        return self.rate > 0 and now >= self._next
+        return self.rate > 0 and now >= self._next and self.outstanding < self.most_outstanding
 
     @property
     def next_due(self) -> float:
-        """When the next frame is due."""
-        return self._next
+        """When the next frame is due, as far as time tells."""
+        return self._next if self.outstanding < self.most_outstanding else math.inf
 
     def took(self, now: float) -> None:
         """Count the frame that was due as sent."""

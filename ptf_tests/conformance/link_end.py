@@ -13,7 +13,14 @@ from collections.abc import Callable
 from typing import Final
 
 from codec.constants import Capability, Kind, Vc
-from codec.control import LinkInit, credit_update_body, link_init_body, parse_credit_update, parse_link_init
+from codec.control import (
+    CreditUpdate,
+    LinkInit,
+    credit_update_body,
+    link_init_body,
+    parse_credit_update,
+    parse_link_init,
+)
 from codec.frames import FrameError, LinkHeader, frame, parse_link
 from codec.layouts import LINK
 from endpoint.bringup import Bringup, LinkState
@@ -160,9 +167,9 @@ class LinkEnd:
             elif kind == Kind.DATA:
                 self._take_data(bytes(body))
             elif kind == Kind.CF_UPDATE:
-                self._take_freed(*parse_credit_update(body))
+                self._take_freed(parse_credit_update(body))
             elif kind == Kind.CC_UPDATE:
-                self._take_consumed(*parse_credit_update(body))
+                self._take_consumed(parse_credit_update(body))
             else:
                 self.counters["drop_unexpected_control"] += 1
         except FrameError as error:
@@ -196,18 +203,18 @@ class LinkEnd:
         if receiver.unreported >= self.update_at and self.bringup.state is LinkState.UP:
             self._send_freed()
 
-    def _take_freed(self, mask: int, values: tuple[int, ...]) -> None:
+    def _take_freed(self, update: CreditUpdate) -> None:
         self.counters["cbfc_num_cf_update_messages_rx"] += 1
         self._may_send = True
         for vc in range(VCS):
-            if mask & self._lossless & 1 << vc and self.senders[vc].update(values[vc]) is Freed.WRONG:
+            if update.vc_mask & self._lossless & 1 << vc and self.senders[vc].update(update.credits[vc]) is Freed.WRONG:
                 self.counters["wrong_cf_updates"] += 1
 
-    def _take_consumed(self, mask: int, values: tuple[int, ...]) -> None:
+    def _take_consumed(self, update: CreditUpdate) -> None:
         self.counters["cbfc_num_cc_update_messages_rx"] += 1
         for vc in range(VCS):
-            if mask & self._lossless & 1 << vc:
-                self.counters["credits_written_off"] += self.receivers[vc].reconcile(values[vc])
+            if update.vc_mask & self._lossless & 1 << vc:
+                self.counters["credits_written_off"] += self.receivers[vc].reconcile(update.credits[vc])
 
     # ------------------------------------------------------------------------------------------------------ bring-up
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import grpc
 from finsy.proto import p4r
@@ -27,15 +28,15 @@ from codec.scapy_layers import OEFH, Link, Notice, Probe
 from ptf_tests.base import DROP_REASONS, EVENT_PORT, PORTS, REMOTE, SWITCH_ID
 from ptf_tests.conformance.flows import Flow, Packets, flow_of
 from ptf_tests.conformance.link_end import LinkEnd
+from ptf_tests.conformance.processor_waits import waits
 from ptf_tests.conformance.records import Figure, Journal, Record, exact
-from ptf_tests.conformance.settings import JOURNAL, PATIENT_TICKS, QUICK, SWITCH_PID
+from ptf_tests.conformance.settings import JOURNAL, PATIENT_TICKS, QUICK, SWITCH_PID, THRIFT_PORT
 from ptf_tests.links import CYCLE, VCS, ManagedTest, Profile, credits_of, vc_map
 
 TICK_S: Final = 0.001
 _STALL_S: Final = 0.01
 """Between two turns of the tester's loop; what is more is time that did not pass for it, its links and its switch."""
 _WINDOWS: Final = 3
-_WINDOWS_MOST: Final = 12
 _DISTURBED: Final = 0.1
 """Of a window, spent by the switch or the tester waiting for a processor: the machine was too busy to measure."""
 _NAP_S: Final = 0.002
@@ -61,6 +62,7 @@ DIAGNOSTIC: Final = (
 """Counters that tell why a case failed."""
 
 Lanes = tuple[int, ...]
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,10 @@ class ConformanceTest(ManagedTest):
     """A conformance case. `case` names it; a subclass writes at least one record."""
 
     case = ""
+    patience = 1.0
+    """Scales how long is waited for what should happen: less where it is known that it will not."""
+    windows_most = 12
+    """Of a rate that is not what it should be, on a machine that is too busy to measure."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -214,7 +220,7 @@ class ConformanceTest(ManagedTest):
 
     def run_until(self, condition: Callable[[], bool], timeout_s: float = _PATIENCE_S) -> bool:
         """Serve everything until a condition is true; return whether it came true in time."""
-        deadline = self.now() + timeout_s
+        deadline = self.now() + timeout_s * self.patience
         while not condition():
             now = self.now()
             if now > deadline:
@@ -333,13 +339,21 @@ class ConformanceTest(ManagedTest):
         return tuple(word >> 24 * (VCS - 1 - vc) & 0xFFFFFF for vc in range(VCS))
 
     def set_register(self, name: str, index: int, value: int) -> None:
-        """Write a cell of a register of plain numbers, of a link on which nothing moves."""
-        if not self.switch.write_register(name, index, value):
-            self.fail(f"{self.case}: this target's P4Runtime server writes no registers")
+        """Write a cell of a register of plain numbers, of a link on which nothing moves; over Thrift where the target's
+        P4Runtime server cannot."""
+        if self.switch.write_register(name, index, value):
+            return
+        done = subprocess.run(
+            ["simple_switch_CLI", "--thrift-port", os.environ[THRIFT_PORT]],
+            input=f"register_write {name} {index} {value}\n",
+            capture_output=True, text=True, check=False, timeout=_PATIENCE_S,
+        )  # fmt: skip
+        if done.returncode or "Error" in done.stdout or "Invalid" in done.stdout:
+            self.fail(f"{self.case}: register {name}[{index}] cannot be written: {done.stdout}{done.stderr}")
 
     def used(self, port: int, role: str, vc: int, credits: int) -> Credits:
         """Wait a while until so many credits of the 'sender' or 'receiver' are used; return the last reading anyhow."""
-        deadline = self.now() + _REACTION_S
+        deadline = self.now() + _REACTION_S * self.patience
         while True:
             now = self.credits_at(port)
             if getattr(now, f"{role}_credits_used")[vc] == credits or self.now() > deadline:
@@ -357,21 +371,31 @@ class ConformanceTest(ManagedTest):
     def rates(
         self, counts: Callable[[], Sequence[int]], seconds: float, settled: Callable[[list[float]], bool] | None = None
     ) -> list[float]:
-        """Run for a window and return how fast some counts grew in it, per second.
+        """Run for a window and return how fast some counts grew in it, per second; `settled` as for `measured`."""
 
-        Where `settled` says that the rates are not what they should be, the next window is measured: up to three, not
+        def grown() -> list[float]:
+            before, started = counts(), self.now()
+            self.run_for(seconds)
+            after, elapsed = counts(), self.now() - started
+            return [(now - then) / elapsed for then, now in zip(before, after, strict=True)]
+
+        return self.measured(grown, settled)
+
+    def measured(self, measure: Callable[[], _T], settled: Callable[[_T], bool] | None = None) -> _T:
+        """Measure something in a window of time, and return it.
+
+        Where `settled` says that it is not what it should be, it is measured in the next window: up to three, not
         counting those in which the switch or the tester had to wait for a processor. A fault shows in each window.
         """
         calm = 0
-        for self.windows in range(1, _WINDOWS_MOST + 1):
-            before, started, waited = counts(), self.now(), _waited_s()
-            self.run_for(seconds)
-            after, elapsed, waited = counts(), self.now() - started, _waited_s() - waited
-            rates = [(now - then) / elapsed for then, now in zip(before, after, strict=True)]
-            calm += waited < _DISTURBED * elapsed
-            if settled is None or settled(rates) or calm == _WINDOWS:
+        most = self.windows_most
+        for self.windows in range(1, most + 1):
+            started, waited = self.now(), _waited_s()
+            result = measure()
+            calm += _waited_s() - waited < _DISTURBED * (self.now() - started)
+            if settled is None or settled(result) or calm == _WINDOWS:
                 break
-        return rates
+        return result
 
     # ------------------------------------------------------------------------------------------------------- records
 
@@ -380,7 +404,7 @@ class ConformanceTest(ManagedTest):
     ) -> bool:
         """Write a record; return whether it passed. One that does not makes the test fail at its end."""
         if self.windows > 1:
-            notes = f"{notes}; rates of window {self.windows}, on a busy machine".removeprefix("; ")
+            notes = f"{notes}; measured in window {self.windows}, on a busy machine".removeprefix("; ")
             self.windows = 1
         figures = tuple(figures)
         if not all(figure.passed for figure in figures):
@@ -430,8 +454,7 @@ def patient(**settings: Any) -> Profile:
 
 def _waited_s() -> float:
     """Return for how long the threads of the switch and of the tester have waited for a processor."""
-    tasks = [task for pid in (os.environ[SWITCH_PID], "self") for task in Path(f"/proc/{pid}/task").iterdir()]
-    return sum(int((task / "schedstat").read_text().split()[1]) for task in tasks) * 1e-9
+    return sum(sum(waits(pid).values()) for pid in (os.environ[SWITCH_PID], "self"))
 
 
 def growth(before: Credits, after: Credits, vc: int) -> Growth:

@@ -43,11 +43,11 @@ def test_link_init_comes_back(init: LinkInit) -> None:
     assert parse_link_init(body) == init
 
 
-@given(LANES)
-def test_credit_update_is_the_layout(values: tuple[int, ...]) -> None:
-    body = credit_update_body(values)
-    assert body == CREDIT_UPDATE.pack(vc_mask=0xFF, credits=values)
-    assert parse_credit_update(body) == (0xFF, values)
+@given(LANES, st.integers(0, 1 << 20))
+def test_credit_update_is_the_layout(values: tuple[int, ...], losses: int) -> None:
+    body = credit_update_body(values, losses)
+    assert body == CREDIT_UPDATE.pack(losses=losses % (1 << 16), vc_mask=0xFF, credits=values)
+    assert parse_credit_update(body) == (losses % (1 << 16), 0xFF, values)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import json
 import os
@@ -19,7 +20,7 @@ from ptf_tests.conformance.run import ALL, CASES, CREDIT_CASES, HEADER_GROUPS, L
 from topologies.options import TOOLS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-QUICK = ("CBFC-01", "CBFC-08", "E5")
+QUICK = ("CBFC-01", "CBFC-08", *RETRY_CASES, "E5")
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the conformance cases need root")
 needs_bmv2 = pytest.mark.skipif(not all(map(shutil.which, TOOLS["bmv2"])), reason="p4c and BMv2 are not installed")
@@ -40,9 +41,9 @@ def cases(*names: str) -> list[str]:
 
 @pytest.mark.parametrize("target", ["p4switch", pytest.param("bmv2", marks=needs_bmv2)])
 def test_cases_pass_and_leave_records(target: str, tmp_path: Path) -> None:
-    done = run(tmp_path, "--target", target, "--quick", *cases(*QUICK))
+    done = run(tmp_path, "--target", target, "--quick", *cases(*QUICK), timeout_s=600)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(rf"conformance on {target}: (\d+) of \1 records passed, 3 cases, passed", done.stdout)
+    assert re.search(rf"conformance on {target}: (\d+) of \1 records passed, {len(QUICK)} cases, passed", done.stdout)
     data = json.loads((tmp_path / target / "records.json").read_text())
     records = data["records"]
     assert (data["target"], data["passed"], data["cases"]) == (target, True, list(QUICK))
@@ -78,53 +79,6 @@ def test_a_wrong_program_fails_with_the_figures(tmp_path: Path) -> None:
     data = json.loads((tmp_path / "p4switch" / "records.json").read_text())
     assert not data["passed"]
     assert any(record["result"] == "fail" for record in data["records"])
-
-
-@pytest.mark.parametrize("target", ["p4switch", pytest.param("bmv2", marks=needs_bmv2)])
-def test_link_layer_retry_passes_its_cases(target: str, tmp_path: Path) -> None:
-    done = run(tmp_path, "--target", target, "--quick", *cases(*RETRY_CASES), timeout_s=600)
-    assert done.returncode == 0, done.stdout + done.stderr
-    records = json.loads((tmp_path / target / "records.json").read_text())["records"]
-    assert {record["case"] for record in records} == set(RETRY_CASES)
-    assert all(record["result"] == "pass" and record["measured"] for record in records)
-
-
-WRONG_RETRY = {
-    "a NACK is not heeded": (
-        "LLR-02", "retry/acknowledgements.p4", "llr_nacks.write(port, nacks + 1);", "", "llr_tx_replay",
-    ),
-    "every frame after a gap is asked for": (
-        "LLR-04", "retry/retry_receiver.p4", "state != NACK_SENT || replay_begins", "ahead != 0", "llr_tx_nack",
-    ),
-    "a poisoned frame is asked for": (
-        "LLR-05", "retry/retry_receiver.p4", "if (ahead == 0) {", "if (ahead == 0 && !poisoned) {", "llr_tx_nack",
-    ),
-    "the window is not looked at": (
-        "LLR-06", "retry/send_window.p4", "(bit<32>)frames_max_of(settings)", "512", "outstanding frames = ",
-    ),
-    "keepalives do not ask for a missing frame": (
-        "LLR-nack", "retry/retry_watch.p4", "meta.reply = MAKE_LLR_NACK;", "", "NACKs in the gap: the first",
-    ),
-    "the replay timer is early": (
-        "LLR-timer", "retry/delay_line.p4", ">= replay_timer_of(settings)", ">= replay_timer_of(settings) - 2000",
-        "shortest interval = ",
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("case", "file", "right", "wrong", "shown"), WRONG_RETRY.values(), ids=list(WRONG_RETRY))
-def test_a_wrong_link_layer_retry_fails_its_case(
-    case: str, file: str, right: str, wrong: str, shown: str, tmp_path: Path
-) -> None:
-    changed = tmp_path / "p4src"
-    shutil.copytree(REPOSITORY / "p4src", changed)
-    text = (changed / file).read_text()
-    assert text.count(right) == 1
-    (changed / file).write_text(text.replace(right, wrong))
-    done = run(tmp_path, "--program", str(changed / "ethlink.p4"), "--quick", *cases(case))
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert f"FAIL {case}" in done.stdout
-    assert shown in done.stdout
 
 
 @pytest.mark.parametrize("target", ["p4switch", pytest.param("bmv2", marks=needs_bmv2)])
@@ -187,3 +141,28 @@ def test_every_test_belongs_to_a_case_and_every_case_is_documented() -> None:
     assert tuple(HEADER_GROUPS) == tuple(f"E{number}" for number in range(1, 7))
     page = (REPOSITORY / "docs" / "conformance.md").read_text()
     assert all(f"| {case} |" in page for case in ALL)
+
+
+def test_what_is_expected_is_not_what_was_measured() -> None:
+    """A figure whose expected value comes of the reading that it is compared with passes whatever is read."""
+    figures = 0
+    for path in CASES.glob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text())):
+            if isinstance(call, ast.Call) and ast.unparse(call.func) in (
+                "exact",
+                "close",
+                "at_least",
+                "at_most",
+                "state",
+            ):
+                _, expected, measured = call.args[:3]
+                figures += 1
+                assert not _read(expected) & _read(measured), f"{path.name}:{call.lineno}"
+    assert figures > 100
+
+
+def _read(expression: ast.expr) -> set[str]:
+    """Return what an expression reads that can change: attributes, items of tables, calls."""
+    reads = (ast.Attribute, ast.Subscript, ast.Call)
+    parts = {ast.unparse(one) for one in ast.walk(expression) if isinstance(one, reads)}
+    return {one for one in parts if not one.startswith(("len(", "round(", "int(", "sum(", "min(", "max("))}

@@ -144,6 +144,18 @@ def test_a_flow_keeps_its_pace_and_makes_up_for_little() -> None:
     assert flow.sent - sent <= 22
 
 
+def test_a_flow_keeps_to_what_may_be_under_way() -> None:
+    flow = Flow(Packets(7, 1, 2, 0, 100), 1000.0, 0.0, most_outstanding=2)
+    for _ in range(2):
+        assert flow.due(1.0)
+        flow.took(1.0)
+    assert not flow.due(1.0)
+    assert flow.next_due == float("inf")
+    arrive(flow, 0)
+    assert flow.due(1.0)
+    assert flow.next_due < 1.0
+
+
 def test_a_drain_keeps_its_pace() -> None:
     drain = Drain(250.0)
     assert sum(drain.due(step * STEP_S) for step in range(1000, 2000)) == pytest.approx(250, abs=6)

@@ -160,6 +160,7 @@ def test_managed_ports_get_their_profile() -> None:
     assert [e for e in entries if e.table == "link_profile"][1] == entry(
         "link_profile", {"port": 2}, "set_profile", lossless_vcs=3, vc_map=0x053977, credit_size=10,
         packet_overhead=0xFE, credit_limit=limits, update_threshold=10 << 168 | 12 << 144, silence=100, stall=500,
+        generation=0,
     )  # fmt: skip
     assert next(e for e in entries if e.table == "link_announcement") == entry(
         "link_announcement", {"egress_port": 1}, "announce", capabilities=2, credit_size=10, packet_overhead=0xFE,

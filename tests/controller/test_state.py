@@ -94,7 +94,7 @@ def test_every_shell_gets_a_higher_election_id_than_the_stock_default() -> None:
 
 def test_the_shell_is_told_the_switch(fabric_path: Path, tmp_path: Path) -> None:
     command = shell_command(Fabric.load(fabric_path).switch("s2"), tmp_path)
-    assert command[command.index("-m") + 1 :][:2] == ["controller.shell", str(tmp_path / "events.jsonl")]
+    assert command[command.index("-m") + 1 :][:2] == ["controller.shell", str(tmp_path)]
     assert command[command.index("--grpc-addr") + 1] == "127.0.0.1:50052"
     assert command[command.index("--device-id") + 1] == "2"
 

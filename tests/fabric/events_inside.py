@@ -1,6 +1,6 @@
-"""A check of switch events inside a fabric's namespaces: two tiers that lose a cable between switches under load.
+"""Checks of switch events inside a fabric's namespaces: a cable between switches that is cut, a link that replays.
 
-It is part of `tests.fabric.inside`, which runs it.
+They are part of `tests.fabric.inside`, which runs them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from typing import Any
 from rich.console import Console
 
 from codec.profile import LinkProfile
+from controller.event_history import FILE, LINK_DEGRADED
 from controller.reader import PortCounters
 from tests.fabric.managed_inside import SERVER, WRITER, Program
+from topologies.faults import LinkFaults
 from topologies.losses import control_frames
 from topologies.options import Options
 from topologies.progress import Progress
@@ -49,7 +51,9 @@ def spine_cable_cut(run_dir: Path, target: str) -> None:
         report = json.loads(writer.line())
         assert report["since_last_failure"] > 500, ("over the other spine", report)
         during = session.counters()
-        assert _data(during, uplink) - _data(told, uplink) < 64, "nothing more goes to the spine that has lost the leaf"
+        assert _data_frames(during, FAR_LEAF, uplink) - _data_frames(told, FAR_LEAF, uplink) < 64, (
+            "nothing more goes to the spine that has lost the leaf"
+        )
 
         subprocess.run(["ip", "link", "set", cut.iface, "up"], check=True)
         _wait(session, SPINE, lost, "links_restored", before)
@@ -64,15 +68,49 @@ def spine_cable_cut(run_dir: Path, target: str) -> None:
             program.end()
 
 
+def link_degraded(run_dir: Path, target: str) -> None:
+    """Where retry has much to do the switch says so, and sources take another plane, without any access that fails."""
+    options = Options(topo="planes,2,2", target=target, links="managed", run_dir=run_dir, timeout_s=40)
+    often = LinkProfile(llr=True, degraded_replays=10, silence_ms=1000, replay_timer_us=20_000, replay_count_max=255)
+    with FabricSession(options, Progress(Console(stderr=True)), LinkSetting(profile=often)) as session:
+        server, writer = Program(session, "g1", SERVER), Program(session, "g2", WRITER)
+        ports = {node.name: node.port_to("g1")[0].port for node in session.fabric.switches}
+        faults = LinkFaults(session.fabric.switches)
+        time.sleep(0.5)
+        before = session.counters()
+        faults.lose({"s1": [ports["s1"]]}, 0.05)
+        _wait(session, "s1", ports["s1"], "links_degraded", before)
+        time.sleep(0.3)  # what was under way when the source heard of it
+        told = session.counters()
+        time.sleep(1)
+        during = session.counters()
+        bad, good = (
+            _data_frames(during, switch, port) - _data_frames(told, switch, port) for switch, port in ports.items()
+        )
+        assert good > 500 and bad < good / 20, (bad, good)
+        faults.lose({}, 0)
+        for _ in range(2):  # its two loads
+            writer.tell()
+            report = json.loads(writer.line())
+            assert report["failed"] == 0 and report["done"] > 500, report
+            writer.tell()
+            time.sleep(0.5)
+        assert (run_dir / FILE).read_text().count(LINK_DEGRADED) >= 1
+        for program in (server, writer):
+            program.tell()
+            assert program.line() == "0", "credits that a GPU has in use as a sender"
+            program.end()
+
+
+def _data_frames(counters: Mapping[str, Mapping[int, PortCounters]], switch: str, port: int) -> int:
+    """Return the frames that a switch has sent on a port, without those that it made itself or sent again."""
+    cell = counters[switch][port]
+    return cell.tx_frames - control_frames(cell)
+
+
 def _wait(session: FabricSession, switch: str, port: int, counter: str, before: Mapping[str, Any]) -> None:
     """Wait until a counter of a port has moved."""
     deadline = time.monotonic() + 10
     while session.counters()[switch][port].link[counter] == before[switch][port].link[counter]:
         assert time.monotonic() < deadline, f"{counter} of port {port} of {switch} has not moved"
         time.sleep(0.02)
-
-
-def _data(counters: Mapping[str, Mapping[int, PortCounters]], port: int) -> int:
-    """Return the frames that the far leaf has sent on a port, without those that it made itself."""
-    cell = counters[FAR_LEAF][port]
-    return cell.tx_frames - control_frames(cell)

@@ -21,9 +21,10 @@ from controller.repl import SHELL_PYTHON, election_id
 from controller.routes import entries_for
 from controller.status import ControllerStatus, State
 from tests.fabric.bad_link_inside import bad_link_short
-from tests.fabric.events_inside import spine_cable_cut
+from tests.fabric.events_inside import link_degraded, spine_cable_cut
 from tests.fabric.failover_inside import cables_cut, gpu_lost, switch_lost
 from tests.fabric.impaired_inside import impaired
+from tests.fabric.llr_auto_inside import llr_auto
 from tests.fabric.managed_inside import endpoint_killed, switch_killed
 from tests.fabric.retry_inside import bad_links
 from tests.fabric.routes_inside import ring_cut
@@ -204,6 +205,7 @@ CHECKS: dict[str, Callable[[Path, str], None]] = {
     "spine_cable_cut": spine_cable_cut, "bad_links": bad_links, "bad_link_short": bad_link_short,
     "impaired": lambda run_dir, target: impaired(run_dir, target, shell),
     "ring_cut": lambda run_dir, target: ring_cut(run_dir, target, shell),
+    "llr_auto": llr_auto, "link_degraded": link_degraded,
 }  # fmt: skip
 
 

@@ -6,6 +6,11 @@ They are part of `tests.fabric.inside`, which runs them.
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +21,10 @@ from codec.fabric import SwitchNode
 from codec.profile import LinkProfile
 from controller.credits import PortCredits
 from controller.reader import CPU_PORT
+from controller.repl import shell_command
+from controller.runstate import INSIDE
 from tests.fabric.managed_inside import SERVER, WRITER, Program, nothing_in_use, ready
+from topologies.nodes import REPOSITORY
 from topologies.options import Options
 from topologies.progress import Progress
 from topologies.session import FabricSession, LinkSetting
@@ -51,6 +59,8 @@ def _bad_links(run_dir: Path, target: str, topo: str) -> None:
         server = Program(session, "g1", SERVER)
         writers = [Program(session, gpu, PATIENT) for gpu in ("g2", "g3")]
         _until("all links are ready", lambda: _all(session, ready))
+        if len(switches) == 1:
+            _shown(session, run_dir)
         for node in switches:
             _drop(shell, node, "insert")
         before = session.counters()
@@ -83,6 +93,32 @@ def _bad_links(run_dir: Path, target: str, topo: str) -> None:
             program.tell()
             assert program.line() == "0", "credits that a GPU has in use as a sender"
             program.end()
+
+
+def _shown(session: FabricSession, run_dir: Path) -> None:
+    """Check what people see of it: `make watch ARGS=--llr`, and `llr` in the shell of `make repl`."""
+    environment = {**os.environ, INSIDE: "1", "COLUMNS": "100"}
+    command = [sys.executable, "-m", "controller", "watch", "--llr", "--fabric", str(run_dir / "fabric.json")]
+    watch = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=REPOSITORY)
+    shell = subprocess.run(
+        shell_command(session.fabric.switches[0], run_dir), input="llr\nexit\n",
+        capture_output=True, text=True, timeout=60, check=False, env=environment,
+    )  # fmt: skip
+    watch.send_signal(signal.SIGINT)
+    watched, _ = watch.communicate(timeout=30)
+    probed = session.options.target == "bmv2"  # by the controller, which the shell has displaced
+    for text, states in ((watched, True), (shell.stdout, not probed)):
+        rows = {line.split()[0]: line.split()[1:] for line in text.splitlines() if "_" in line}
+        assert rows["tx_state"] == (["advance"] if states else ["-"]) * 3, text
+        assert rows["rx_state"] == (["send_acks"] if states else ["-"]) * 3, text
+        assert rows["outstanding_frames_max"] == ["16"] * 3, text
+        assert rows["outstanding_bytes_max"] == ["131072"] * 3, text
+        assert rows["replay_timer_max"] == ["5000", "us"] * 3, text
+        assert (rows["replay_count_max"], rows["flush_frame_action"]) == (["255"] * 3, ["block"] * 3), text
+        assert rows["re_init_on_flush"] == ["true"] * 3, text
+        assert all(int(count) > 0 for count in rows["llr_tx_init_ctl_os"] + rows["llr_rx_ok"]), text
+        assert rows["llr_rx_expected_seq_poisoned"] == ["0"] * 3, text
+        assert re.search(r"s1 1 +s1 2 +s1 3 *\n.*g1 +g2 +g3", text), text
 
 
 def _drop(shell: Callable[[SwitchNode, str], str], node: SwitchNode, edit: str) -> None:

@@ -199,12 +199,12 @@ def test_captures_are_kept(launcher: Launcher) -> None:
     "check",
     [
         "restart", "edit", "tenants", "endpoint_killed", "switch_killed", "cables_cut", "switch_lost", "gpu_lost",
-        "spine_cable_cut", "ring_cut", "bad_links", "bad_link_short", "impaired",
+        "spine_cable_cut", "ring_cut", "bad_links", "bad_link_short", "impaired", "llr_auto", "link_degraded",
     ],
 )  # fmt: skip
 def test_inside_a_running_fabric(check: str, target: str, tmp_path: Path) -> None:
     """See tests/fabric/inside.py: switch restarts, edits by hand beside the controller, tenants on two tiers, what is
-    killed under load, links that lose frames."""
+    killed under load, links that lose frames, and which of them retry."""
     if (check, target) == ("spine_cable_cut", "bmv2"):
         pytest.skip("four BMv2 switches that hold frames take more than two cores")
     if check in ("impaired", "bad_link_short") and target == "bmv2":

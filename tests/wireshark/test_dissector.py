@@ -323,6 +323,27 @@ def test_what_is_sent_again_belongs_to_the_first(tshark: Tshark) -> None:
     assert "repeats" not in pages[2].findings()
 
 
+def test_replays_of_the_link_are_linked_to_what_they_repeat(tshark: Tshark) -> None:
+    def numbered(request: int, seq: int, flags: int = 2, session: int = 0x1234) -> bytes:
+        return frame(Kind.DATA, lsu(LsuOpcode.LOAD, 1, 2, request)[12:], flags=flags, seq=seq, session=session)
+
+    other_way = managed(Kind.DATA, lsu(LsuOpcode.LOAD_DATA, 2, 1, 4, bytes(8))[12:], flags=2, seq=6)
+    pages = tshark.dissect(
+        numbered(3, 5), numbered(4, 6), other_way, managed(Kind.LLR_NACK, bytes(LlrControl()), ack=4),
+        numbered(3, 5, flags=6), numbered(4, 6, flags=6), numbered(4, 6, flags=6), numbered(9, 9, flags=6),
+        numbered(3, 5, flags=6, session=0x4321),
+    )  # fmt: skip
+    of, by = "ethlink.link.replay_of", "ethlink.link.replayed_in"
+    assert [page.fields.get(of) for page in pages] == [None] * 4 + [["1"], ["2"], ["2"], None, None]
+    assert [page.fields.get(by) for page in pages] == [["5"], ["6"]] + [None] * 7
+    assert [("replay" in page.findings(), "llr_nack" in page.findings()) for page in pages] == [
+        (False, False), (False, False), (False, False), (False, True), *[(True, False)] * 5,
+    ]  # fmt: skip
+    assert pages[3].info == "LLR_NACK [ack 4]"
+    assert "The receiver asks for what follows 4" in pages[3].texts()
+    assert all(page.info.endswith("ack 0 replay]") for page in pages[4:])
+
+
 def with_incarnation(whole: bytes) -> bytes:
     """Return an LSU frame of the source's next start."""
     packet = Link(whole)

@@ -6,10 +6,10 @@
 
 local exchanges = {}
 
-local open, of_frame, firsts, repeats
+local open, of_frame, firsts, repeats, sent, replayed
 
 function exchanges.forget()
-    open, of_frame, firsts, repeats = {}, {}, {}, {}
+    open, of_frame, firsts, repeats, sent, replayed = {}, {}, {}, {}, {}, {}
 end
 exchanges.forget()
 
@@ -56,6 +56,21 @@ function exchanges.repeats(key, pinfo)
         if firsts[key] ~= pinfo.number then repeats[pinfo.number] = firsts[key] end
     end
     return repeats[pinfo.number]
+end
+
+-- Note that frame `pinfo` is a numbered one that `key` tells from all others of its link. Returns, of a replay, the number of
+-- the frame in which it was seen first, and, of a frame that is replayed, that of its first replay; nil for what is not known.
+function exchanges.number(key, pinfo, is_replay)
+    if not pinfo.visited then
+        if not is_replay then
+            sent[key] = pinfo.number
+        elseif sent[key] then
+            replayed[pinfo.number] = { of = sent[key] }
+            replayed[sent[key]] = replayed[sent[key]] or { by = pinfo.number }
+        end
+    end
+    local found = replayed[pinfo.number] or {}
+    return found.of, found.by
 end
 
 return exchanges

@@ -387,6 +387,17 @@ local function dissect_notice(context)
     context.tree:append_text(", " .. says.info.notice(v))
 end
 
+-- Link a replayed frame and what it repeats. The number alone does not tell the frames of both directions apart; their ends do,
+-- which are a CRC or credits.
+local function add_replay(context, item, is_replay)
+    local tvb, v = context.tvb, context.link
+    local tail = math.min(tvb:len() - layouts.link.bytes, 24)
+    local key = string.format("%d %d %d %s", v.session, v.seq, tvb:reported_len(), tvb:raw(tvb:len() - tail, tail))
+    local of, by = exchanges.number(key, context.pinfo, is_replay)
+    if of then item:add(fields.replay_of, of):set_generated() end
+    if by then item:add(fields.replayed_in, by):set_generated() end
+end
+
 -- Dissect the frame `tvb` of protocol `proto` into `tree` and the columns.
 function frame.dissect(proto, tvb, pinfo, tree)
     pinfo.cols.protocol:set("EthLink")
@@ -415,10 +426,11 @@ function frame.dissect(proto, tvb, pinfo, tree)
         unknown(context, items.kind, "kind", v.kind)
         if tvb:len() > layouts.link.bytes then top:add(fields.data, tvb(layouts.link.bytes)) end
     end
-    for _, flag in ipairs(fields.flags_set("link", "flags", v.flags)) do
-        if flag == "POISON" then say(items.flags, POISON) end
-        if flag == "REPLAY" then say(items.flags, REPLAY) end
-    end
+    local set = {}
+    for _, flag in ipairs(fields.flags_set("link", "flags", v.flags)) do set[flag] = true end
+    if set.POISON then say(items.flags, POISON) end
+    if set.REPLAY then say(items.flags, REPLAY) end
+    if set.LLR and not context.wrong then add_replay(context, items.seq, set.REPLAY) end
     local line = context.info .. says.link(v, context.kind)
     top:append_text(", " .. line)
     pinfo.cols.info:set(line .. (context.wrong and " [" .. context.wrong .. "]" or ""))

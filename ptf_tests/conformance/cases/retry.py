@@ -19,6 +19,7 @@ MANY: Final = 1000
 SIZE: Final = 512
 ODD: Final = 50
 """Frames that pass before the one to which harm is done."""
+ACK_FRAMES: Final = 16
 BURST: Final = 50
 """Frames sent at once where many are: so others are on their way behind one that is harmed."""
 
@@ -61,8 +62,10 @@ class GoodFrames(RetryCase):
                 exact("outstanding of the tester", 0, _outstanding(source.sender), "frames"),
                 exact("outstanding_bytes", 0, self.retry_state(2)["outstanding_bytes"], "bytes"),
                 at_least("llr_tx_ack_ctl_os of the tester", 1, sink.counters["llr_tx_ack_ctl_os"], "messages"),
-                at_least("llr_tx_ack_ctl_os, port 1", FRAMES // 16, told, "messages"),
+                at_least("llr_tx_ack_ctl_os, port 1", FRAMES // (2 * ACK_FRAMES), told, "messages"),
             ],
+            f"an LLR_ACK is asked for {ACK_FRAMES} frames after what the last one said, and says what has come when it "
+            f"leaves: {FRAMES // ACK_FRAMES} where none came meanwhile",
         )
         self.conclude()
 

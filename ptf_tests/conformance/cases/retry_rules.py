@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 from typing import Final
 
@@ -10,10 +11,11 @@ from codec.profile import MAX_OUTSTANDING_BYTES, MAX_OUTSTANDING_FRAMES, LinkPro
 from controller.retries import ReceiveState, TransmitState
 from ptf_tests.conformance.arrivals import ArrivalTimes
 from ptf_tests.conformance.link_end import LinkEnd
+from ptf_tests.conformance.processor_waits import WaitLog
 from ptf_tests.conformance.records import Figure, at_least, at_most, close, exact, near
 from ptf_tests.conformance.retry_case import RetryCase, retrying
 from ptf_tests.conformance.retry_end import RetryEnd, RetrySettings
-from ptf_tests.conformance.settings import FULL_RATE
+from ptf_tests.conformance.settings import DEFINED_RATE, FULL_RATE, SWITCH_PID
 from ptf_tests.conformance.wire import Harm
 from ptf_tests.links import Profile
 from ptf_tests.retry import SEQS
@@ -35,7 +37,7 @@ INVALID: Final = (
     ("outstanding_bytes_max", MAX_OUTSTANDING_BYTES + 1),
 )
 REFUSED_S: Final = 0.2
-RUNS: Final = 3
+MOST_PATIENT_TICKS: Final = 60_000
 STAMPED_US: Final = 200
 """What may pass from when the switch stamps a frame until it is on the cable: so much later it seems to come."""
 
@@ -231,36 +233,47 @@ class ReplayTimer(RetryCase):
     case = "LLR-timer"
 
     def runTest(self) -> None:
-        for self.windows in range(1, RUNS + 1):
-            intervals, figures = self._intervals()
-            shortest, longest = (round(one * 1e6) for one in (min(intervals), max(intervals)))
-            if shortest >= TIMER_US - STAMPED_US and longest <= 1.1 * TIMER_US:
-                break
+        source, sink = self.retry_ends(1, 2, replay_timer=TIMER_US, replay_count_max=REPLAYS)
+        flow = self.flow(1, 2, SIZE, 0)
+        out = self.counts(2)
+        sink.out.harm(Harm.DROP, ACKNOWLEDGING)
+        came: list[float] = []
+        log = WaitLog(os.environ[SWITCH_PID])
+        with ArrivalTimes(self.dataplane.ports[(0, 2)].interface_name) as arrivals, self.clock_stopped():
+
+            def given_up() -> bool:
+                came.extend(one.at for one in arrivals.take() if _is_numbered_data(one.frame))
+                log.look()
+                return self.count("llr_flushes", 2) > out["llr_flushes"]
+
+            self.burst(source, flow, 1)
+            self.run_until(given_up, 30.0)
+            figures = self.figures(2, out, llr_tx_replay=REPLAYS, llr_replay_timeouts=REPLAYS + 1, llr_flushes=1)
+        intervals = [round((later - earlier) * 1e6) for earlier, later in pairwise(came)]
+        waited = [round(log.most_between(a + TIMER_US * 1e-6, b) * 1e6) for a, b in pairwise(came)]
+        # A frame that is held up on its way to the cable makes the interval before it longer, the next one shorter.
+        early = [after + max(0, before - TIMER_US) for before, after in pairwise(intervals)]
+        late = [interval - wait for interval, wait in zip(intervals, waited, strict=True)]
         self.record(
             SIZE,
             self.about(2, frames=1, acknowledgements="dropped"),
             [
                 exact("intervals", REPLAYS, len(intervals), "times"),
-                at_least("shortest interval", TIMER_US - STAMPED_US, shortest, "us"),
-                at_most("longest interval", TIMER_US * 1.1, longest, "us"),
+                at_least(
+                    "shortest interval, with what the one before was too long", TIMER_US - STAMPED_US,
+                    min(early, default=0), "us",
+                ),
+                at_most(
+                    "longest interval, less what the switch then waited for a processor", TIMER_US * 1.1,
+                    max(late, default=0), "us",
+                ),
                 *figures,
             ],
-            "from when a frame arrives to when it comes again, by the kernel's time stamps",
-        )
+            f"one run; from when a frame is on the cable to when it is again, by the kernel's time stamps, so that no "
+            f"delay of the tester counts: {min(intervals, default=0)} to {max(intervals, default=0)} us; when a replay "
+            f"was due, a thread of the switch waited {max(waited, default=0)} us at most for a processor",
+        )  # fmt: skip
         self.conclude()
-
-    def _intervals(self) -> tuple[list[float], list[Figure]]:
-        """Let one frame be sent again until the switch gives up; return the intervals in seconds, and its counters."""
-        source, sink = self.fresh_ends(1, 2, replay_timer=TIMER_US, replay_count_max=REPLAYS)
-        flow = self.flow(1, 2, SIZE, 0)
-        out = self.counts(2)
-        sink.out.harm(Harm.DROP, ACKNOWLEDGING)
-        with ArrivalTimes(self.dataplane.ports[(0, 2)].interface_name) as arrivals, self.clock_stopped():
-            self.burst(source, flow, 1)
-            self.run_until(lambda: self.count("llr_flushes", 2) > out["llr_flushes"])
-            came = [one.at for one in arrivals.take() if _is_numbered_data(one.frame)]
-            figures = self.figures(2, out, llr_tx_replay=REPLAYS, llr_replay_timeouts=REPLAYS + 1, llr_flushes=1)
-        return [later - earlier for earlier, later in pairwise(came)] or [0.0], figures
 
 
 class InvalidProfiles(RetryCase):
@@ -308,43 +321,53 @@ class InvalidProfiles(RetryCase):
 
 
 class PortsApart(RetryCase):
-    """Each port has a profile, numbers, replays and a FLUSH of its own: one gives up, the other notices nothing."""
+    """Each port has a profile, numbers, replays and a FLUSH of its own: one gives up, the other notices nothing.
+
+    Of ports 2 and 3: port 1 shares a thread with the hold loop on BMv2, in which the frames for port 2 wait.
+    """
 
     case = "LLR-ports"
 
     def runTest(self) -> None:
-        good, source = self.retry_ends(1, 3)
-        (bad,) = self.retry_ends(2, outstanding_frames_max=8, replay_timer=TIMER_US // 2, replay_count_max=3)
-        stuck, free = self.flow(1, 2, SIZE, 0), self.flow(3, 1, SIZE, 0)
-        before = {port: self.counts(port) for port in (1, 2)}
+        source, good = self.retry_ends(1, 3)
+        quiet = retrying(silence=MOST_PATIENT_TICKS)  # what acknowledges is all that a peer without data sends
+        (bad,) = self.retry_ends(
+            2, profile=quiet, outstanding_frames_max=8, replay_timer=TIMER_US // 2, replay_count_max=3
+        )  # fmt: skip
+        stuck, free = self.flow(1, 2, SIZE, 0), self.flow(1, 3, SIZE, 0)
+        before = {port: self.counts(port) for port in (2, 3)}
         bad.out.harm(Harm.DROP, ACKNOWLEDGING)
-        for end, flow in ((good, stuck), (source, free)):
-            self.offer(end, flow, FULL_RATE)
+        self.burst(source, stuck, FRAMES)
+        self.offer(source, free, FULL_RATE)
         self.run_for(0.05)
         (rate,) = self.rates(lambda: [free.received], 0.5, lambda rates: near(FULL_RATE, *rates))
         self.run_until(lambda: self.count("llr_flushes", 2) > before[2]["llr_flushes"])
         self.stop()
         whole = self.no_loss(free)
-        told = {port: self.retry_state(port) for port in (1, 2)}
+        told = {port: self.retry_state(port) for port in (2, 3)}
+        self.settle()
+        got = good.counters["llr_rx_ok"]
         self.record(
             SIZE,
-            self.about(1, offered=f"{FULL_RATE:g} frames/s", beside="port 2, whose ACKs are dropped"),
+            self.about(3, offered=f"{FULL_RATE:g} frames/s", beside="port 2, whose ACKs are dropped"),
             [
-                close("rate of port 1", FULL_RATE, rate, "frames/s"),
-                *self.figures(1, before[1], llr_tx_replay=0, llr_flushes=0, llr_rx_nack_ctl_os=0),
-                *self.states(1, TransmitState.ADVANCE, ReceiveState.SEND_ACKS),
-                exact("outstanding_frames_max, port 1", 128, told[1]["outstanding_frames_max"], "frames"),
-                exact(
-                    "next_seq, port 1, as the tester has got", good.counters["llr_rx_ok"], told[1]["next_seq"], "frames"
-                ),
+                close("rate of port 3", FULL_RATE, rate, "frames/s"),
+                *self.figures(3, before[3], llr_tx_replay=0, llr_flushes=0, llr_rx_nack_ctl_os=0),
+                *self.states(3, TransmitState.ADVANCE, ReceiveState.SEND_ACKS),
+                exact("outstanding_frames_max, port 3", 128, told[3]["outstanding_frames_max"], "frames"),
+                exact("next_seq, port 3, as the tester has got", got, told[3]["next_seq"], "frames"),
                 *self.figures(2, before[2], llr_tx_replay=3, llr_flushes=1, llr_tx_ok=8),
                 *self.states(2, TransmitState.FLUSH, ReceiveState.SEND_ACKS),
                 exact("outstanding_frames_max, port 2", 8, told[2]["outstanding_frames_max"], "frames"),
                 exact("next_seq, port 2", 8, told[2]["next_seq"], "frames"),
-                exact("frames_received at port 2", stuck.received, min(8, stuck.received), "frames"),
+                exact(
+                    "frames_received at port 2, and CC_UPDATEs", 8,
+                    stuck.received + bad.counters["cbfc_num_cc_update_messages_rx"], "frames",
+                ),
                 *whole,
             ],
-        )
+            DEFINED_RATE,
+        )  # fmt: skip
         self.conclude()
 
 
