@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from topologies.errors import LaunchError
 from topologies.faults import LinkFaults
 from topologies.losses import Snapshot, counted, frames_carried, port_sum
 from topologies.options import whole_numbers
+from topologies.progress import Step
 from topologies.ranks import Phase, RankResult
 from topologies.session import FabricSession, LinkSetting
 from topologies.summary import PhaseResult
@@ -220,15 +222,11 @@ def run(session: FabricSession, count: int, seed: int) -> BadLinkResult:
     """
     result = BadLinkResult()
     for side, retry in ((result.off, False), (result.on, True)):
-        word = "with retry" if retry else "without retry"
         if retry:
             with session.progress.step("links") as step:
                 session.reconfigure(setting(retry=True))
                 step.done("brought up anew, with link-layer retry")
-        with session.progress.step("traffic") as step:
-            _Measurement(session, side, retry, count, seed, result.phases).run()
-            lost = sum(figures.lost for figures in side.cases.values())
-            step.done(f"{word}: {side.frames:,} frames on the links, {lost:,} lost above them")
+        _Measurement(session, side, retry, count, seed, result.phases).run()
     result.failures = judge(result, count)
     return result
 
@@ -251,30 +249,46 @@ class _Measurement:
         """Whose first link is the one that is bad."""
 
     def run(self) -> None:
-        cases = [Case(loss, every, semantics) for loss in LOSSES for every in (False, True) for semantics in SEMANTICS]
-        first = {semantics: self._clean("before", semantics) for semantics in SEMANTICS}
+        first = self._clean("before")
         frames_per_s = {semantics: figures.frames / CLEAN_S for semantics, (figures, _) in first.items()}
         found: dict[Case, tuple[Figures, list[RankResult]]] = {}
-        for number, case in enumerate(cases):
-            share = self._left / (len(cases) - number)
-            seconds = min(max(LEAST_S, share / frames_per_s[case.semantics]), MOST_S if self._retry else MOST_WITHOUT_S)
-            found[case] = self._measure(f"bad-link-{self._word}-{number + 1}", case, seconds)
-            self._left = max(0, self._left - found[case][0].frames)
-        for semantics, (_, before) in first.items():
-            _, after = self._clean("after", semantics)
+        left = len(LOSSES) * 2 * len(SEMANTICS)
+        for loss in LOSSES:
+            with self._step() as step:
+                for case in (Case(loss, every, semantics) for every in (False, True) for semantics in SEMANTICS):
+                    most = MOST_S if self._retry else MOST_WITHOUT_S
+                    seconds = min(max(LEAST_S, self._left / left / frames_per_s[case.semantics]), most)
+                    found[case] = self._measure(f"bad-link-{self._word}-{len(found) + 1}", case, seconds)
+                    self._left = max(0, self._left - found[case][0].frames)
+                    left -= 1
+                figures = together(figures for case, (figures, _) in found.items() if case.loss == loss)
+                step.done(f"a loss of {loss:g}: {figures.frames:,} frames, {figures.lost:,} lost above the links")
+        last = self._clean("after")
+        for semantics in SEMANTICS:
             for every in (False, True):
-                rates = [self._rate(ranks, every) for ranks in (before, after)]
+                rates = [self._rate(clean[semantics][1], every) for clean in (first, last)]
                 self._side.clean[semantics, every] = sum(rates) / len(rates)
         for case, (figures, ranks) in found.items():
-            clean = self._side.clean[case.semantics, case.all_links]
-            figures.goodput_ratio = self._rate(ranks, case.all_links) / clean if clean else 0.0
+            rate = self._side.clean[case.semantics, case.all_links]
+            figures.goodput_ratio = self._rate(ranks, case.all_links) / rate if rate else 0.0
             self._side.cases[case] = figures
-        for semantics in SEMANTICS:
-            self._side.last[semantics] = self._last(semantics)
+        with self._step() as step:
+            self._side.last = {semantics: self._last(semantics) for semantics in SEMANTICS}
+            figures = together(self._side.last.values())
+            step.done(f"last frames: {figures.dropped:,} dropped, {figures.lost:,} lost above the links")
 
-    def _clean(self, when: str, semantics: str) -> tuple[Figures, list[RankResult]]:
-        clean = Case(0.0, True, semantics)
-        return self._measure(f"bad-link-{self._word}-clean-{when}-{semantics}", clean, CLEAN_S)
+    def _step(self) -> AbstractContextManager[Step]:
+        return self._session.progress.step(f"retry {self._word}")
+
+    def _clean(self, when: str) -> dict[str, tuple[Figures, list[RankResult]]]:
+        """Measure clean links, by semantics."""
+        found = {}
+        with self._step() as step:
+            for semantics in SEMANTICS:
+                name = f"bad-link-{self._word}-clean-{when}-{semantics}"
+                found[semantics] = self._measure(name, Case(0.0, True, semantics), CLEAN_S)
+            step.done(f"clean links: {sum(figures.frames for figures, _ in found.values()):,} frames")
+        return found
 
     def _measure(self, name: str, case: Case, seconds: float) -> tuple[Figures, list[RankResult]]:
         words = ["stream", "--flows", "ring", "--duration", f"{seconds:.2f}", "--warm-up", str(WARM_UP_S)]
