@@ -249,24 +249,28 @@ class _Measurement:
         """Whose first link is the one that is bad."""
 
     def run(self) -> None:
-        first = self._clean("before")
-        frames_per_s = {semantics: figures.frames / CLEAN_S for semantics, (figures, _) in first.items()}
+        clean = [self._clean("before")]
+        frames_per_s = {semantics: figures.frames / CLEAN_S for semantics, (figures, _) in clean[0].items()}
         found: dict[Case, tuple[Figures, list[RankResult]]] = {}
         left = len(LOSSES) * 2 * len(SEMANTICS)
         for loss in LOSSES:
+            least = LEAST_S
+            if loss == GOODPUT_LOSS:
+                least = CLEAN_S
+                clean.append(self._clean("between"))
             with self._step() as step:
                 for case in (Case(loss, every, semantics) for every in (False, True) for semantics in SEMANTICS):
-                    most = MOST_S if self._retry else MOST_WITHOUT_S
-                    seconds = min(max(LEAST_S, self._left / left / frames_per_s[case.semantics]), most)
+                    most = MOST_S if self._retry else max(least, MOST_WITHOUT_S)
+                    seconds = min(max(least, self._left / left / frames_per_s[case.semantics]), most)
                     found[case] = self._measure(f"bad-link-{self._word}-{len(found) + 1}", case, seconds)
                     self._left = max(0, self._left - found[case][0].frames)
                     left -= 1
                 figures = together(figures for case, (figures, _) in found.items() if case.loss == loss)
                 step.done(f"a loss of {loss:g}: {figures.frames:,} frames, {figures.lost:,} lost above the links")
-        last = self._clean("after")
+        clean.append(self._clean("after"))
         for semantics in SEMANTICS:
             for every in (False, True):
-                rates = [self._rate(clean[semantics][1], every) for clean in (first, last)]
+                rates = [self._rate(one[semantics][1], every) for one in clean]
                 self._side.clean[semantics, every] = sum(rates) / len(rates)
         for case, (figures, ranks) in found.items():
             rate = self._side.clean[case.semantics, case.all_links]
