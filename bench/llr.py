@@ -60,7 +60,7 @@ RETRY_CONTROLS: Final = (
 """What is taken out of the pipeline, by the names of its instances in ethlink.p4."""
 SIZES: Final = {64: "64 B", 1500: "1,500 B"}
 ROUNDS: Final = 5
-WINDOWS: Final = (32, 128, 512)
+WINDOWS: Final = (32, 512)
 FIXED_RATE: Final = 5_000
 """Frames per second at which costs are taken: what both targets carry."""
 FIRST_RATE: Final = 1_000.0
