@@ -48,11 +48,14 @@ RETRY_COUNTERS: Final = (
     "llr_rx_expected_seq_poisoned",
     "llr_rx_expected_seq_bad", "llr_rx_missing_seq", "llr_rx_replay",
 )  # fmt: skip
+LOSS_COUNTERS: Final = ("link_losses_found", "link_losses_told")
+"""What the two ends of a link have found lost on it."""
 FAULT_COUNTERS: Final = (
     "link_fault_drops", "link_fault_corruptions", "link_fault_duplicates", "link_fault_delays"
 )  # fmt: skip
 LINK_COUNTERS: Final = (
-    *UPDATE_COUNTERS, *INIT_COUNTERS, *RETRY_COUNTERS, *FAULT_COUNTERS, "link_ups", "link_resets", "silences",
+    *UPDATE_COUNTERS, *INIT_COUNTERS, *RETRY_COUNTERS, *LOSS_COUNTERS, *FAULT_COUNTERS, "link_ups", "link_resets",
+    "silences",
     "stalls", "wrong_cf_updates", "wrong_cc_updates", "losses_written_off", "frames_held", "frames_released",
     "frames_returned", "frames_marked", "tickets_skipped", "holds_written_off", "buffers_written_off", "stale_session",
 )  # fmt: skip

@@ -11,12 +11,10 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-FOUND: Final = "link_losses_found"
-TOLD: Final = "link_losses_told"
-RECEIVED: Final = "port_rx"
-SENT: Final = "port_tx"
-COUNTERS: Final = (FOUND, TOLD, RECEIVED, SENT)
-"""What a judgement is made of, as the switch counts it by port."""
+from controller.credits import LOSS_COUNTERS
+
+COUNTERS: Final = (*LOSS_COUNTERS, "port_rx", "port_tx")
+"""What a judgement is made of, as the switch counts it by port: losses found and told, frames received and sent."""
 
 MOST_PATIENT: Final = 8
 """A link that loses again soon after it was judged clean has to be clean for twice as long, up to so many times."""

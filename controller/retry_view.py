@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from codec.fabric import SwitchNode
-from controller.credits import INIT_COUNTERS, RETRY_COUNTERS, PortCredits
+from controller.credits import INIT_COUNTERS, LOSS_COUNTERS, RETRY_COUNTERS, PortCredits
 from controller.reader import PortCounters
 from controller.retries import PortRetry, RetryProfile
 
@@ -38,7 +38,7 @@ SAI_COUNTERS: Final = (
     "llr_rx_expected_seq_bad", "llr_rx_missing_seq", "llr_rx_duplicate_seq", "llr_rx_replay",
     "llr_rx_ack_nack_seq_error",
 )  # fmt: skip
-OWN_COUNTERS: Final = tuple(name for name in (*RETRY_COUNTERS, *DROPS) if name not in SAI_COUNTERS)
+OWN_COUNTERS: Final = tuple(name for name in (*RETRY_COUNTERS, *LOSS_COUNTERS, *DROPS) if name not in SAI_COUNTERS)
 _COLUMN: Final = 14
 """Characters of a port's column at most, with the gap before it."""
 _NAMES: Final = 30

@@ -168,7 +168,7 @@ def test_profiles_and_counters_show_while_states_are_not_told() -> None:
 
 def test_every_counter_of_link_layer_retry_is_shown() -> None:
     page = (Path(__file__).parents[2] / "docs" / "pipeline.md").read_text()
-    counters = re.findall(r"^\| `(llr_\w+|links_degraded)` \| port \|", page, re.MULTILINE)
+    counters = re.findall(r"^\| `(llr_\w+|links_degraded|link_losses_\w+)` \| port \|", page, re.MULTILINE)
     drops = re.findall(r"^\| \d+ \| `(llr_\w+|bad_retry_profile)` \|", page, re.MULTILINE)
     assert {*counters, *drops} == {*SAI_COUNTERS, *OWN_COUNTERS} - {"llr_tx_poisoned"}  # a switch never poisons
 
