@@ -206,7 +206,8 @@ class Engine:
                 region.watchers -= 1
 
     def stop(self, linger_s: float) -> None:
-        """Answer requests until none came for `linger_s`, then end the thread and fail what is unfinished."""
+        """Answer requests until none came for `linger_s`, then end the thread, fail what is unfinished and leave the
+        links."""
         limit = time.monotonic() + 10 * linger_s
         while (now := time.monotonic()) < min(self._last_request + linger_s, limit) and not self._failure:
             time.sleep(min(self._last_request + linger_s - now, linger_s))
@@ -215,6 +216,9 @@ class Engine:
         self._thread.join()
         with self.callers, self.lock:
             self._fail(ClosedError("the GPU was closed"))
+            for plane, link in self._links.items():
+                link.leave()
+                self._ports[plane].flush()
         self._epoll.close()
         os.close(self._wake)
 

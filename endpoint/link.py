@@ -64,6 +64,9 @@ class LinkLayer(Protocol):
     def withdraw(self) -> None:
         """Forget the requests that wait to be sent: whoever made them sends them elsewhere."""
 
+    def leave(self) -> None:
+        """End the link, as nobody will be here to take what comes."""
+
 
 class OpenLink:
     """An open port's link layer.
@@ -116,6 +119,9 @@ class OpenLink:
 
     def withdraw(self) -> None:
         """Do nothing: nothing waits here."""
+
+    def leave(self) -> None:
+        """Do nothing: an open port has nothing to say."""
 
     def _drop(self, reason: str) -> memoryview | None:
         self._counters[f"drop_{reason}"] += 1

@@ -47,6 +47,8 @@ _ACK_DELAY_S: Final = 0.001
 _ACKS_PER_TIMER: Final = 4
 """An acknowledgement that nothing carries leaves after `_ACK_DELAY_S`, or this part of the replay timer where that is
 shorter: in time for the peer's."""
+_LEAVING_INITS: Final = 5
+"""So often a link that is left says so: nobody stays to say it again if it was lost."""
 _LLR_BODY: Final = bytes(LLR_CONTROL.size)
 # Plain numbers: what is done with the enumerations' own members costs half a microsecond each time, on every frame.
 _DATA: Final = int(Kind.DATA)
@@ -462,6 +464,17 @@ class ManagedLink:
             self._restart()
             self.bringup.forget_peer()
         self._next_keepalive = self._clock()
+
+    def leave(self) -> None:
+        """Let the session end before this end is gone.
+
+        Otherwise the peer would learn of it by silence, and what it sends until then would be lost. A new epoch makes
+        it keep what is for this end, until another process brings the link up or silence shows that there is none.
+        """
+        if self._carrier and self.bringup.state is LinkState.UP:
+            self._restart()
+            for _ in range(_LEAVING_INITS):
+                self._send_init(Kind.LLR_INIT)
 
     def _restart(self) -> None:
         """Bring the link up anew, with another epoch."""

@@ -17,6 +17,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+# The fields of standard_metadata_t that the runtime has (struct p4_std), and how many others a program may add.
+STANDARD_METADATA_FIELDS = (
+    *("ingress_port", "egress_spec", "egress_port", "instance_type", "packet_length", "enq_timestamp", "enq_qdepth"),
+    *("deq_timedelta", "deq_qdepth", "ingress_global_timestamp", "egress_global_timestamp", "mcast_grp"),
+    *("egress_rid", "checksum_error", "parser_error", "priority", "qid"),
+)
+MORE_STANDARD_METADATA_FIELDS = 8
+
 
 @dataclass(frozen=True)
 class Loc:

@@ -19,6 +19,7 @@ from p4switch.emit.layout import (
     is_scalar,
     literal,
     masked,
+    member,
     native,
     word_literals,
     words,
@@ -50,7 +51,7 @@ class Expressions:
         self._methods: dict[type, Callable[..., str]] = {
             ir.Const: self._const,
             ir.Var: self._var,
-            ir.Field: lambda e: f"{self.value(e.base)}.{c_name(e.name)}",
+            ir.Field: lambda e: f"{self.value(e.base)}.{member(e.base.type, e.name)}",
             ir.Index: lambda e: self._index(e, self.layout.zero_header(e.type)),
             ir.StackNext: self._stack_next,
             ir.StackLast: self._stack_last,
@@ -75,7 +76,7 @@ class Expressions:
         """C text of an expression that can be assigned to (not a slice)."""
         match e:
             case ir.Field():
-                return f"{self.place(e.base)}.{c_name(e.name)}"
+                return f"{self.place(e.base)}.{member(e.base.type, e.name)}"
             case ir.Index():
                 return self._index(e, self.layout.scratch_header(e.type))
             case ir.Var() | ir.StackNext() | ir.StackLast():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from p4switch import ir
-from p4switch.emit.layout import Layout, bit_width, c_name
+from p4switch.emit.layout import Layout, bit_width, c_name, member
 from p4switch.emit.packing import Item, Slot, pack, unpack
 from p4switch.emit.writer import Writer
 
@@ -43,7 +43,7 @@ def parts(t: ir.Type, text: str) -> list[tuple[ir.Type, str]] | None:
     if isinstance(t, ir.StackType):
         return [(t.element, f"{text}.at[{i}]") for i in range(t.size)]
     if isinstance(t, ir.HeaderType | ir.StructType):
-        return [(field, f"{text}.{c_name(name)}") for name, field in t.fields]
+        return [(field, f"{text}.{member(t, name)}") for name, field in t.fields]
     return None
 
 

@@ -27,6 +27,14 @@ def c_name(name: str) -> str:
     return "".join(c if c.isalnum() or c == "_" else f"_x{ord(c):x}_" if c != "." else "_" for c in name) + "_"
 
 
+def member(owner: ir.Type, name: str) -> str:
+    """C name of a field of a struct or header."""
+    if isinstance(owner, ir.StructType) and owner.name == STANDARD_METADATA and name not in ir.STANDARD_METADATA_FIELDS:
+        more = [field for field, _ in owner.fields if field not in ir.STANDARD_METADATA_FIELDS]
+        return f"more[{more.index(name)}]"
+    return c_name(name)
+
+
 def words(width: int) -> int:
     """Count the 64-bit words of a value of `width` bits."""
     return (width + 63) // 64

@@ -17,7 +17,7 @@ from p4switch.emit.packing import total_bytes, unpack
 from p4switch.emit.statements import write_body
 from p4switch.ir_text import expr_text
 
-HEAD_MAX = 1024  # P4_HEAD_MAX of p4rt.h
+HEAD_MAX = 9216  # P4_HEAD_MAX of p4rt.h
 STEPS_MAX = 4096  # transitions back to an earlier state, per packet: a loop that extracts nothing must end
 _DIRECT_CASES = ("value", "any")
 
@@ -282,13 +282,6 @@ def write_deparser(unit: Unit, f: Function, headers: HeaderFunctions) -> None:
     block = unit.program.deparser
     emitted = [s.header.type for s in all_statements(block.body) if isinstance(s, ir.Emit)]
     largest = sum(max_bytes(t) for t in emitted if isinstance(t, ir.HeaderType))
-    if largest > HEAD_MAX:
-        first = next(s for s in all_statements(block.body) if isinstance(s, ir.Emit))
-        f.at(first.loc)
-        raise f.error(
-            f"the deparser may emit {largest:,} bytes of headers; at most {HEAD_MAX:,} are supported",
-            "leave what the program does not change in the payload",
-        )
     f.out.line("uint8_t *const head = pkt->head;")
     f.out.line("uint32_t n = 0;")
 
@@ -300,6 +293,9 @@ def write_deparser(unit: Unit, f: Function, headers: HeaderFunctions) -> None:
                 f"header {t.name} has {fixed_bits(t)} bits, which is no whole number of bytes", "add a padding field"
             )
         header = function.value(s.header)
+        if largest > HEAD_MAX:
+            too_long = f"{header}.valid_ && n + {max_bytes(t)} > P4_HEAD_MAX"
+            function.out.line(f"if ({too_long}) {{ n = P4_HEAD_MAX + 1; goto end; }}")
         function.out.line(f"if ({header}.valid_) n += {headers.emit(t)}(head + n, &{header});")
 
     write_body(f, block.body, {ir.Emit: emit})

@@ -26,6 +26,7 @@ MAX_EXPANSIONS = 100_000
 MAX_LINE = 1_000_000
 
 _COMMENT = re.compile(r'@\w+\("(?:\\.|[^"\\])*"|"(?:\\.|[^"\\\n])*"|//(?:\\\n|[^\n])*|/\*.*?\*/|/\*', re.DOTALL)
+_BLANKS = re.compile(r'"(?:\\.|[^"\\\n])*"?|//[^\n]*|/\*.*?\*/|[^\S\n]*\n[^\S\n]*|[^\S\n]+', re.DOTALL)
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _PIECE = re.compile(r'"(?:\\.|[^"\\])*"|[A-Za-z_]\w*|\d\w*|\s+|.', re.DOTALL)
 _DIRECTIVE = re.compile(r"[ \t]*#[ \t]*([A-Za-z_]\w*)?")
@@ -115,7 +116,7 @@ class Preprocessor:
         def blank(match: re.Match[str]) -> str:
             found = match.group()
             if found[0] in '"@':
-                return found
+                return _BLANKS.sub(_blanks_as_cpp, found) if "\n" in found else found
             if found == "/*":
                 line = text.count("\n", 0, match.start()) + 1
                 column = match.start() - (text.rfind("\n", 0, match.start()) + 1) + 1
@@ -351,6 +352,17 @@ class Preprocessor:
                 pieces.append(self.expand(raw[piece], loc, hidden))
         body = re.sub(r"\s*##\s*", "", "".join(pieces))
         return self.expand(body, loc, hidden | {macro.name}), position + end
+
+
+def _blanks_as_cpp(match: re.Match[str]) -> str:
+    """What becomes of blanks in a string over several lines, after its first line; p4c's P4Info shows it.
+
+    For cpp that is no string: it keeps indentation, makes one blank of several, and leaves none at the end of a line.
+    """
+    found = match.group()
+    if not found.isspace():
+        return found
+    return "\n" + " " * len(found.split("\n", 1)[1]) if "\n" in found else " "
 
 
 def _arguments(text: str) -> tuple[list[str], int] | None:

@@ -17,7 +17,7 @@
 #include "p4program.h"
 
 #define P4_ABI_VERSION 1
-#define P4_HEAD_MAX 1024      /* most bytes that a deparser may emit before the payload */
+#define P4_HEAD_MAX 9216      /* most bytes that a deparser may emit before the payload: the longest frame */
 #define P4_DROP_PORT 511      /* egress_spec after mark_to_drop, as on BMv2 */
 #define P4_WORDS(width) (((width) + 63) / 64)
 
@@ -28,8 +28,9 @@ struct p4_std {
     uint32_t enq_qdepth, deq_qdepth;
     uint64_t ingress_global_timestamp, egress_global_timestamp; /* microseconds, 48 bits */
     uint16_t mcast_grp, egress_rid;
-    uint8_t checksum_error, priority;
+    uint8_t checksum_error, priority, qid;
     uint32_t parser_error;
+    uint64_t more[8];                 /* fields that a v1model.p4 of the program's own adds, in its order; nothing sets them */
 };
 
 /* ---- a packet ------------------------------------------------------------------------------------------------------ */
@@ -54,7 +55,8 @@ struct p4_packet {
     uint8_t *payload; uint32_t payload_len;   /* set by the runtime after parse(): what follows the parsed bytes */
     void *phv;
     uint32_t rounds_left;             /* of all the loops of one pass together: no packet may hold up the switch for ever */
-    uint32_t head_len; uint8_t head[P4_HEAD_MAX]; /* deparser's output, goes before payload */
+    uint32_t head_len; uint8_t *head; /* deparser's output, goes before payload: P4_HEAD_MAX bytes, which packets share. More
+                                         in head_len says that the headers would not fit. */
 };
 
 /* ---- what the program calls ---------------------------------------------------------------------------------------- */

@@ -76,7 +76,7 @@ uint32_t ring_take(struct record_ring *r, uint8_t *out, uint32_t capacity, uint3
 
 int ring_wait(struct record_ring *r, uint8_t *out, uint32_t capacity, int timeout_ms)
 {
-    if (capacity < 8 + MAX_FRAME + P4_HEAD_MAX) return fail(SW_INVALID, "a buffer of %u bytes cannot hold a packet", capacity);
+    if (capacity < 8 + MAX_FRAME) return fail(SW_INVALID, "a buffer of %u bytes cannot hold a packet", capacity);
     for (int tries = 0; tries < 2; tries++) {
         uint32_t n = ring_take(r, out, capacity, UINT32_MAX);
         if (n || tries) return (int)n;

@@ -19,8 +19,8 @@
 
 #define N_PORTS 512               /* v1model's ports have 9 bits */
 #define MAX_PRIORITIES 8
-#define MAX_FRAME 9216            /* longest frame taken in or sent */
-#define HEADROOM P4_HEAD_MAX      /* before a frame in a packet's own buffer, so that the deparser's output always fits */
+#define MAX_FRAME P4_HEAD_MAX     /* longest frame taken in or sent */
+#define HEADROOM 1024             /* before a frame in a packet's own buffer, so that the deparser's output mostly fits */
 #define DIGEST_WORDS 64           /* most words of one digest */
 #define KEY_WORDS 64              /* most words of one table key */
 #define BURST 64                  /* frames per receive burst and per sendmmsg() */
@@ -140,6 +140,7 @@ struct p4_switch {
     struct port_stats stats[N_PORTS];
     struct replication *_Atomic *sessions, *_Atomic *groups;
     struct capture capture;
+    uint8_t head[P4_HEAD_MAX];             /* where deparsers write; the frame is put together right after */
     uint32_t numbered;                     /* packets that traces have told of */
     uint64_t passes;                       /* ingress and egress passes, to bound sw_inject */
     struct pipeline pipeline;

@@ -84,6 +84,16 @@ static void keep(struct packet *k)
     k->borrowed = false;
 }
 
+/* Move the payload, which is in the packet's own buffer, so that `bytes` fit before it; together they are a frame at most. */
+static void make_room(struct packet *k, uint32_t bytes)
+{
+#ifdef __SANITIZE_ADDRESS__
+    __asan_unpoison_memory_region(k->buffer, HEADROOM + MAX_FRAME);
+#endif
+    k->p.payload = memmove(k->buffer + bytes, k->p.payload, k->p.payload_len);
+    k->p.data = NULL;
+}
+
 /* A copy with headers, metadata and payload, for the egress side. */
 static struct packet *duplicate(p4_switch *sw, const struct packet *from, uint32_t port)
 {
@@ -132,11 +142,13 @@ static uint32_t deparse(p4_switch *sw, struct packet *k, uint8_t **frame)
     k->block = "compute checksums";
     sw->program->compute(p);
     k->block = "deparser";
+    p->head = sw->head;
     p->head_len = 0;
     sw->program->deparse(p);
     uint32_t len = p->head_len + p->payload_len;
     if (len > MAX_FRAME) return 0;
     if (p->payload - k->floor < (ptrdiff_t)p->head_len) keep(k);
+    if (p->payload - k->floor < (ptrdiff_t)p->head_len) make_room(k, p->head_len);
     *frame = p->payload - p->head_len;
     memcpy(*frame, p->head, p->head_len);
     return len;
@@ -518,6 +530,7 @@ static void egress(p4_switch *sw, struct packet *k, uint32_t port, struct queue 
     p->std.egress_global_timestamp = now;
     p->std.deq_timedelta = (uint32_t)now - p->std.enq_timestamp;
     p->std.deq_qdepth = q->count;
+    p->std.qid = p->std.priority;
     p->std.egress_port = (uint16_t)port;
     p->std.egress_spec = 0;  /* BMv2: anything but the drop port */
     p->std.packet_length = (uint32_t)p->length;

@@ -29,8 +29,11 @@ UNAVAILABLE = rpc_code.UNAVAILABLE
 
 _DETAILS_KEY = "grpc-status-details-bin"
 _GRPC_CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
-# Details travel as gRPC metadata, of which clients accept 8 KB unless they ask for more; a code alone takes 40 bytes.
-_MOST_MESSAGE_BYTES = 4096
+# Details travel as gRPC metadata. Of that clients accept 8 KB unless they ask for more, and above it they refuse
+# at random. A code alone takes some 40 bytes, a message some more than itself; the rest of the metadata some 150.
+_MOST_METADATA_BYTES = 8192
+_OTHER_METADATA_BYTES = 256
+_MESSAGE_EXTRA_BYTES = 8
 _MOST_CHOICES = 8  # more than that and the message hides what was wrong
 
 
@@ -62,15 +65,29 @@ def abort(context: grpc.ServicerContext, error: RequestError | BatchError) -> No
     if isinstance(error, RequestError):
         context.abort(_GRPC_CODES[error.code], error.message)
     else:
-        status = rpc_status.Status(code=UNKNOWN, message=error.message)
-        room = _MOST_MESSAGE_BYTES
-        for element in error.errors:
-            size = len(element.message.encode())
-            room -= size
-            status.details.add().Pack(element if room >= 0 else p4r.Error(canonical_code=element.canonical_code))
+        codes = [p4r.Error(canonical_code=element.canonical_code) for element in error.errors]
+        room = _MOST_METADATA_BYTES - _OTHER_METADATA_BYTES - _encoded_bytes(error.message)
+        room -= _status_of(error.message, codes).ByteSize()
+        told = []
+        for element, code in zip(error.errors, codes, strict=True):
+            room -= len(element.message.encode()) + _MESSAGE_EXTRA_BYTES
+            told.append(element if room >= 0 else code)
+        status = _status_of(error.message, told)
         context.set_trailing_metadata(((_DETAILS_KEY, status.SerializeToString()),))
         context.abort(grpc.StatusCode.UNKNOWN, error.message)
     raise AssertionError("abort() of gRPC always raises")
+
+
+def _status_of(message: str, errors: Iterable[p4r.Error]) -> rpc_status.Status:
+    status = rpc_status.Status(code=UNKNOWN, message=message)
+    for error in errors:
+        status.details.add().Pack(error)
+    return status
+
+
+def _encoded_bytes(message: str) -> int:
+    """Return the size of a message in gRPC's own encoding, three bytes for each that is not plain."""
+    return sum(1 if 0x20 <= byte <= 0x7E and byte != ord("%") else 3 for byte in message.encode())
 
 
 def list_choices(names: Iterable[str]) -> str:

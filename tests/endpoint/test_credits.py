@@ -168,6 +168,30 @@ def test_silence_restarts_and_unsent_packets_stay_valid() -> None:
     assert pair.links[0].senders[0].used == pair.links[1].receivers[0].used == 0
 
 
+def test_an_end_that_leaves_says_so() -> None:
+    """What is for it waits at once, not only after silence, and goes to who comes next."""
+    pair = Pair(LinkProfile(credit_limit=LIMIT, silence_ms=0))  # silence tells nothing
+    pair.up()
+    session = pair.links[0].bringup.session
+    pair.links[1].leave()
+    pair.wires[1].frames.popleft()  # lost, as any frame may be
+    while pair.wires[1].frames:
+        pair.deliver(0, pair.wires[1].frames.popleft())
+    assert not pair.links[0].is_up
+    pair.links[0].send(packet(1))
+    assert pair.links[0].held == 1
+    pair.wires[0].frames.clear()  # nobody is there
+    pair.links[1] = pair.make(1)
+    pair.up()
+    assert pair.links[0].bringup.session != session
+    assert pair.received[1] == [packet(1)]
+    pair.links[1].carrier(False)
+    pair.pump()
+    pair.wires[1].frames.clear()
+    pair.links[1].leave()
+    assert not pair.wires[1].frames, "there is nobody to tell"
+
+
 def test_a_peer_that_frees_nothing_is_brought_up_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = Pair(LinkProfile(credit_limit=LIMIT, stall_ms=50))
     pair.up()

@@ -170,7 +170,8 @@ class Calls(Externs):
             )
         mark = len(self.out)
         passed = self.evaluate(self.match(callee.what, callee.decl.params, node.args, node.loc))
-        if applied_tables(tuple(self.out[mark:])):
+        chosen = any(isinstance(argument.value, ast.MuxExpr) for argument in node.args)
+        if not chosen and applied_tables(tuple(self.out[mark:])):  # as p4c; what ?: chooses by, it takes out
             hint = "apply it in a statement of its own, and keep its result in a variable"
             self.fail(node.loc, f"a table is applied in an argument of {callee.what}", hint)
         self.mention_action(callee)

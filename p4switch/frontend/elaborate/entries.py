@@ -167,8 +167,8 @@ class Entries(Statements):
 
     def keyset_value(self, node: ast.Expr, kind: ty.Type) -> int:
         """Evaluate a constant of a keyset, as the unsigned pattern of the key's type."""
-        if isinstance(kind, ty.SerEnum) and isinstance(node, ast.IntLit):
-            kind = kind.base  # a mask of an enum
+        if isinstance(kind, ty.SerEnum) and isinstance(node, ast.IntLit | ast.CastExpr):
+            kind = kind.base  # a mask of an enum, or what it masks
         with self.capture():
             operand = self.typed(node, kind)
         if operand.type is ty.UNKNOWN:

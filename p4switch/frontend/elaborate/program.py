@@ -33,7 +33,7 @@ from p4switch.frontend.elaborate.values import (
     UnknownVal,
     Value,
 )
-from p4switch.frontend.errors import ErrorList, Failure, did_you_mean
+from p4switch.frontend.errors import ErrorList, Failure
 from p4switch.frontend.identity import identify
 from p4switch.frontend.lexer import parse_int
 from p4switch.frontend.parser.expressions import unquote
@@ -305,11 +305,17 @@ class Elaborator(Parsers):
         return Value(kind, known.expr, writable, "" if writable else f"'{param.name}' is an in parameter")
 
     def check_standard_metadata(self, kind: ty.Struct) -> None:
-        """A program may bring a v1model.p4 of its own; what that adds to BMv2's metadata does not exist here."""
-        for field in kind.decl.fields if kind.decl is not None else ():
-            if field.name not in _STANDARD_METADATA:
-                hint = did_you_mean(field.name, _STANDARD_METADATA, "fields")
-                self.unsupported(field.loc, f"standard metadata has no field '{field.name}'", hint)
+        """A program may bring a v1model.p4 of its own; nothing sets what that adds, as on BMv2."""
+        fields = kind.decl.fields if kind.decl is not None else ()
+        more = [field for field in fields if field.name not in ir.STANDARD_METADATA_FIELDS]
+        for count, field in enumerate(more, 1):
+            of = kind.fields[field.name]
+            if not isinstance(of.ir, ir.Bool) and not (isinstance(of.ir, ir.Bits) and of.ir.width <= 64):
+                hint = "put it into metadata of your own"
+                self.unsupported(field.loc, f"field '{field.name}' added to standard metadata has type {of}", hint)
+            elif count > ir.MORE_STANDARD_METADATA_FIELDS:
+                hint = f"{ir.MORE_STANDARD_METADATA_FIELDS} may be added"
+                self.unsupported(field.loc, f"field '{field.name}' of standard metadata is one too many", hint)
 
     def new_root(self, root: str, kind: ty.Struct) -> Value:
         if kind.kind == "struct":
@@ -575,11 +581,6 @@ class Elaborator(Parsers):
         return numbers
 
 
-_STANDARD_METADATA = (
-    *("ingress_port", "egress_spec", "egress_port", "instance_type", "packet_length", "enq_timestamp", "enq_qdepth"),
-    *("deq_timedelta", "deq_qdepth", "ingress_global_timestamp", "egress_global_timestamp", "mcast_grp"),
-    *("egress_rid", "checksum_error", "parser_error", "priority"),
-)
 PARAMS = {
     "parser": "parser P(packet_in packet, out H hdr, inout M meta, inout standard_metadata_t standard_metadata)",
     "verify": "control C(inout H hdr, inout M meta)",

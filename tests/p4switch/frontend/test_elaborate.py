@@ -465,10 +465,17 @@ def test_unknown_table_property_is_a_warning(tmp_path: Path) -> None:
     assert "warning: table property 'vendor_hint' is not known" in warning
 
 
-def test_own_v1model_with_more_metadata_than_there_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("bit<65> wide;", "field 'wide' added to standard metadata has type bit<65>"),
+        ("".join(f"bit<8> f{i};" for i in range(9)), "field 'f8' of standard metadata is one too many"),
+    ],
+)
+def test_own_v1model_with_too_much_more_metadata(tmp_path: Path, more: str, message: str) -> None:
     text = (INCLUDE_DIR / "v1model.p4").read_text()
-    (tmp_path / "v1model.p4").write_text(text.replace("bit<3>  priority;", "bit<3>  priority; bit<5> qid;"))
-    with pytest.raises(CompileError, match="standard metadata has no field 'qid'"):
+    (tmp_path / "v1model.p4").write_text(text.replace("bit<3>  priority;", f"bit<3>  priority; {more}"))
+    with pytest.raises(CompileError, match=message):
         path = tmp_path / "program.p4"
         path.write_text(source())
         compile_p4(path, include_dirs=[tmp_path])

@@ -110,6 +110,12 @@ def test_a_string_in_an_annotation_may_span_lines_and_hold_slashes(tmp_path: Pat
     assert run(tmp_path, text).text == '@rule("\n  // kept\n  a; b\n")\nconst bit<8> x = 1;        \n'
 
 
+def test_blanks_in_a_string_over_lines_are_as_cpp_leaves_them(tmp_path: Path) -> None:
+    text = '@rule("  a   == \t1;  \n\tb   ==  \\"in  side\\"   ;  \n    \te  /* f  g */  ;\t\n  ")\n'
+    seen = '@rule("  a   == \t1;  \n b == \\"in  side\\"   ;  \n     e /* f  g */ ;\n  ")\n'
+    assert run(tmp_path, text).text == seen
+
+
 def test_endless_expansion_is_stopped(tmp_path: Path) -> None:
     layers = "".join(f"#define A{i} A{i + 1} A{i + 1} A{i + 1} A{i + 1}\n" for i in range(20))
     with pytest.raises(Failure, match=r"expands without end|more than"):

@@ -23,6 +23,7 @@ PROGRAMS = sorted(
     for folder in ("language/programs", "server/programs", "trace", "frontend/p4info", "runtime")
     for program in (TESTS / folder).glob("*.p4")
     if program.name not in ("common.p4", "parser_types.p4")  # which others include
+    and program.name != "own_metadata.p4"  # needs a v1model.p4 of its own
 )
 FLAGS = ["-std=gnu11", "-O1", "-g", "-w", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", f"-I{RUNTIME}"]
 ROUNDS = 300

@@ -9,6 +9,7 @@ import pytest
 
 from p4switch.build import BuildResult, build
 from p4switch.dataplane import DataPlane, FieldMatch, SwitchOptions
+from p4switch.frontend.preprocess import INCLUDE_DIR
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -54,6 +55,22 @@ def test_digests_carry_the_values(cache_dir: Path) -> None:
         while not seen and time.monotonic() < deadline:
             time.sleep(0.01)
     assert seen == [(digest.preamble.id, [(7, 0x01020304)])]
+
+
+def test_a_v1model_of_the_programs_own_may_add_to_standard_metadata(tmp_path: Path, cache_dir: Path) -> None:
+    own = (INCLUDE_DIR / "v1model.p4").read_text()
+    more = "bit<3>  priority; bit<5> qid; bit<64> clone_spec; bool known;"
+    (tmp_path / "v1model.p4").write_text(own.replace("bit<3>  priority;", more))
+    program = build(PROGRAMS / "own_metadata.p4", [tmp_path], cache_dir=cache_dir)
+    dataplane = DataPlane(SwitchOptions(priorities=4), program.runtime)
+    dataplane.load(program.library)
+    # a: the priority asked for; b: qid as ingress saw it; c: as egress sees it; d: what the clone sees of clone_spec
+    assert dataplane.inject(1, bytes.fromhex("03 FF FFFF FFFFFFFF")) == [(2, bytes.fromhex("03 00 0003 01020304"))]
+    dataplane.set_clone_session(1, [(4, 0)])
+    assert sorted(dataplane.inject(1, bytes.fromhex("00 FF FFFF FFFFFFFF"))) == [
+        (2, bytes.fromhex("00 00 0000 01020304")),
+        (4, bytes.fromhex("00 FF 0000 00000000")),
+    ]
 
 
 def test_log_messages(cache_dir: Path, capfd: pytest.CaptureFixture[str]) -> None:

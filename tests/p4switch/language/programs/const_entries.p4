@@ -34,11 +34,21 @@ control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
         }
         default_action = NoAction();
     }
+    table fourth {
+        key = { (Op)hdr.h.d[7:0] : ternary @name("op"); }
+        actions = { set_b; NoAction; }
+        const entries = {
+            Op.READ : set_b(0x91);
+            ((bit<8>)Op.WRITE) &&& 0x0F : set_b(0x92);
+        }
+        default_action = NoAction();
+    }
     apply {
         std.egress_spec = 2;
         first.apply();
         second.apply();
         third.apply();
+        fourth.apply();
         handle_t h = (handle_t)hdr.h.c;
         hdr.h.c = (bit<16>)h + 0x100;
     }
