@@ -74,6 +74,7 @@ help:
 	@echo "make repl         live table edits on the running fabric, from a second terminal (SWITCH=s2 for another switch)"
 	@echo "make watch        the credits of the running fabric's managed links, live, from a second terminal (SWITCH=s2);"
 	@echo "                    ARGS=--llr: all of link-layer retry, a column per port"
+	@echo "                  .venv/bin/python -m controller llr    which links retry, and why; llr on|off|auto s1:3 by hand"
 	@echo "make wireshark    EthLink in Wireshark and tshark: installs the dissector for the user who calls it"
 	@echo "make test         unit, integration and packet (PTF) tests; PYTEST_ARGS=tests/codec for a part"
 	@echo "make bench        switch, RDMA by size, all-reduce by size and GPUs, payload of wire bytes, compile times, memory;"

@@ -283,10 +283,16 @@ class Lab:
 
     def rate(self, size: int, own: Profile | None, peer: Profile | None = None) -> float:
         """Return the frames per second that reach port 2's peer when port 1 offers as many as it can."""
-        with self.links(own, peer) as (_, clock, source, sink):
+        return self.rate_and_cost(size, own, peer)[0]
+
+    def rate_and_cost(self, size: int, own: Profile | None, peer: Profile | None = None) -> tuple[float, float]:
+        """Return the same, and the switch's processor time per frame, in microseconds."""
+        with self.links(own, peer) as (switch, clock, source, sink):
             frame = _frame(size, source.end.session if own is not None else 0)
             with self.offering(frame):
-                return self._rate_at(sink, clock)
+                before, came = cpu_s(process_of(switch)), sink.count()
+                rate = self._rate_at(sink, clock)
+                return rate, (cpu_s(process_of(switch)) - before) / (sink.count() - came) * 1e6
 
     def congested_rate(self, own: Profile, peer: Profile, pace: int) -> float:
         """Return the frames per second that reach a peer that takes SLOW_RATE when twice as many are offered."""

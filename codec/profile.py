@@ -96,7 +96,10 @@ class LinkProfile:
     """With "auto": seconds over which they are counted."""
 
     llr_clean_s: int = 300
-    """With "auto": seconds without a loss after which it is found good again."""
+    """With "auto": seconds without a loss after which it is found good again,"""
+
+    llr_clean_frames: int = 10_000
+    """if it has carried so many numbered frames in that time."""
 
     outstanding_frames_max: int = 32
     """Frames that may be sent without being acknowledged. Few are better: a replay sends all of them again."""
@@ -175,6 +178,7 @@ class LinkProfile:
             "credit_size", "packet_overhead", "ecn_threshold", "silence_ms", "stall_ms", "ring_frames",
             "outstanding_frames_max", "outstanding_bytes_max", "replay_timer_us", "replay_count_max",
             "degraded_replays", "llr_on_losses", "llr_window_s", "llr_clean_s",
+            "llr_clean_frames",
         )  # fmt: skip
         wrong = [name for name in integers if not _is_int(getattr(self, name))]
         for name in ("credit_limit", "update_threshold", "lossless_vcs", "vc_map"):
@@ -205,6 +209,7 @@ class LinkProfile:
             ("llr_on_losses", 1, 1000, "losses"),
             ("llr_window_s", 1, 3600, "seconds"),
             ("llr_clean_s", 1, 86_400, "seconds"),
+            ("llr_clean_frames", 0, 1_000_000_000, "frames"),
         )
         for name, least, most, what in ranges:
             value = getattr(self, name)

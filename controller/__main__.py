@@ -210,7 +210,10 @@ def show_retry(fabric: Fabric, options: argparse.Namespace) -> int:
             raise ReadError(str(error)) from None
         files.choose(ports, Mode(words[0]))
         if not files.obeyed(ports, Mode(words[0])):
-            raise ReadError(f"it is noted, but the controller has not done it within {WAIT_S:g} s; is it running?")
+            raise ReadError(
+                f"it is noted, but the controller has not done it within {WAIT_S:g} s; is it running, and is no shell "
+                "(make repl) open on the switch? It does it when it can."
+            )
         words = [name for name, _ in ports]
     rows = files.rows(fabric.switch(name).name for name in words)
     if not rows:

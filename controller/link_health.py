@@ -13,21 +13,23 @@ from typing import Final, NamedTuple
 
 from controller.credits import LOSS_COUNTERS
 
-COUNTERS: Final = (*LOSS_COUNTERS, "port_rx", "port_tx")
-"""What a judgement is made of, as the switch counts it by port: losses found and told, frames received and sent."""
+COUNTERS: Final = (*LOSS_COUNTERS, "port_rx", "port_tx", "llr_rx_ok", "llr_tx_ok")
+"""What a judgement is made of, as the switch counts it by port: losses found and told, frames received and sent, and
+those of them that retry has numbered."""
 
 MOST_PATIENT: Final = 8
 """A link that loses again soon after it was judged clean has to be clean for twice as long, up to so many times."""
 
 
 class Seen(NamedTuple):
-    """Counters of a port at a moment: losses and frames, both since some beginning."""
+    """Counters of a port at a moment: losses and frames, both since some beginning; `numbered` both ways."""
 
     at_s: float
     found: int
     told: int
     received: int
     sent: int
+    numbered: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +66,18 @@ class Loss:
 class LinkHealth:
     """One end of a link.
 
-    It is bad as soon as the last `window_s` seconds had `losses_bad` losses, and good again once `clean_s` seconds had
-    none; a link that turns bad again within that time after it was good has to be clean for twice as long.
+    It is bad as soon as the last `window_s` seconds had `losses_bad` losses, and good again once `clean_s` seconds and
+    `clean_frames` numbered frames had none: where nothing is sent, nothing is lost. A link that turns bad again within
+    that time after it was good has to be clean for twice as long.
     """
 
-    def __init__(self, losses_bad: int, window_s: float, clean_s: float) -> None:
+    def __init__(self, losses_bad: int, window_s: float, clean_s: float, clean_frames: int) -> None:
         self._losses_bad = losses_bad
         self._window_s = window_s
         self._clean_s = clean_s
+        self._clean_frames = clean_frames
+        self._numbered_then: int | None = None
+        """Numbered frames at the last loss; None: at the next look."""
         self._seen: deque[Seen] = deque()
         self._last_loss_s = float("-inf")
         self._good_since_s = float("-inf")
@@ -98,14 +104,19 @@ class LinkHealth:
         self.bad = bad
         if bad:
             self._last_loss_s = at_s
+            self._numbered_then = None
 
-    def update(self, at_s: float, found: int, told: int, received: int, sent: int) -> bool:
+    def update(self, now: Seen) -> bool:
         """Take counters; return whether the link is bad. Smaller ones than before begin anew: the switch has."""
-        now = Seen(at_s, found, told, received, sent)
+        at_s = now.at_s
         if self._seen and any(new < old for new, old in zip(now, self._seen[-1], strict=True)):
             self._seen.clear()
-        if self._seen and (found, told) != (self._seen[-1].found, self._seen[-1].told):
+            self._numbered_then = None
+        if self._seen and (now.found, now.told) != (self._seen[-1].found, self._seen[-1].told):
             self._last_loss_s = at_s
+            self._numbered_then = None
+        if self._numbered_then is None:
+            self._numbered_then = now.numbered
         self._seen.append(now)
         while len(self._seen) > 2 and self._seen[1].at_s <= at_s - self._window_s:
             self._seen.popleft()
@@ -113,7 +124,11 @@ class LinkHealth:
             self.bad = True
             soon = at_s - self._good_since_s < self.clean_for_s
             self._patience = min(2 * self._patience, MOST_PATIENT) if soon else 1
-        elif self.bad and at_s - self._last_loss_s >= self.clean_for_s:
+        elif (
+            self.bad
+            and at_s - self._last_loss_s >= self.clean_for_s
+            and now.numbered - self._numbered_then >= self._clean_frames
+        ):
             self.bad = False
             self._good_since_s = at_s
             self._seen = deque([now])  # what was lost before is dealt with, also where the window is longer

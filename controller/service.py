@@ -34,6 +34,8 @@ SETTLE_S: Final = 0.5
 
 DECIDE_S: Final = 0.5
 """Between two looks at what links have lost."""
+PATIENCE_S: Final = 5.0
+"""So long decisions wait for switches that are away when the controller starts."""
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +89,7 @@ async def serve(fabric: Fabric, pipeline: Pipeline, status_path: Path) -> None:
                 group.create_task(agent.run())
             group.create_task(_probe(agents, fabric, ProbeFiles(status_path.parent)))
             group.create_task(_reconcile(agents, fabric, retry, links_changed, note))
-            group.create_task(_decide(retry, RetryFiles(status_path.parent), note))
+            group.create_task(_decide(retry, RetryFiles(status_path.parent), lambda: status.ready, note))
     log.info("stopped")
 
 
@@ -111,10 +113,12 @@ async def _reconcile(
             continue
         routes = dead != followed[0]
         counts = {
-            name: await agent.follow(entries_for(fabric, agent.node, dead, retry.retrying(name)))
+            name: await agent.follow(entries_for(fabric, agent.node, dead, wanted[1][name]))
             for name, agent in agents.items()
         }
         for name, count in counts.items():
+            if count is not None:
+                retry.written(name, wanted[1][name])
             if count:
                 log.info("%s: %d entries changed, as links have", name, count)
                 if routes:
@@ -125,8 +129,14 @@ async def _reconcile(
             followed = wanted
 
 
-async def _decide(retry: LinkRetry, files: RetryFiles, note: Callable[[list[LinkEvent]], None]) -> None:
-    """Decide which links retry, and tell others of it."""
+async def _decide(
+    retry: LinkRetry, files: RetryFiles, ready: Callable[[], bool], note: Callable[[list[LinkEvent]], None]
+) -> None:
+    """Decide which links retry, and tell others of it, from when the switches' tables are known."""
+    retry.remember(files.read() or ())
+    deadline = time.monotonic() + PATIENCE_S
+    while not ready() and time.monotonic() < deadline:
+        await asyncio.sleep(DECIDE_S / 10)
     while True:
         events = retry.decide(files.modes(), time.time())
         for event in events:

@@ -6,20 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.link_health import LinkHealth
+from controller.link_health import LinkHealth, Seen
 
 
 class Port:
     """A port whose counters a test moves, looked at every half second."""
 
     def __init__(self, **rules: float) -> None:
-        self.health = LinkHealth(int(rules.get("losses_bad", 3)), rules.get("window_s", 10), rules.get("clean_s", 60))
+        self.health = LinkHealth(3, rules.get("window_s", 10), rules.get("clean_s", 60), int(rules.get("frames", 0)))
         self.at_s = 1000.0
-        self.found = self.told = self.received = self.sent = 0
+        self.found = self.told = self.received = self.sent = self.numbered = 0
         self.look()
 
     def look(self) -> bool:
-        return self.health.update(self.at_s, self.found, self.told, self.received, self.sent)
+        return self.health.update(Seen(self.at_s, self.found, self.told, self.received, self.sent, self.numbered))
 
     def passes(self, seconds: float, found: int = 0, told: int = 0) -> bool:
         """Let so much time pass, with 100 frames a second each way, and losses at its beginning."""
@@ -53,10 +53,10 @@ def test_both_directions_count_together() -> None:
 
 
 def test_what_was_lost_before_the_first_look_is_past() -> None:
-    health = LinkHealth(3, 10, 60)
-    assert not health.update(5.0, 100, 100, 10_000, 10_000)
-    assert not health.update(5.5, 102, 100, 10_050, 10_050)
-    assert health.update(6.0, 103, 100, 10_100, 10_100)
+    health = LinkHealth(3, 10, 60, 0)
+    assert not health.update(Seen(5.0, 100, 100, 10_000, 10_000))
+    assert not health.update(Seen(5.5, 102, 100, 10_050, 10_050))
+    assert health.update(Seen(6.0, 103, 100, 10_100, 10_100))
 
 
 def test_good_again_when_clean_for_long() -> None:
@@ -66,6 +66,16 @@ def test_good_again_when_clean_for_long() -> None:
     assert port.passes(1, told=1)  # one more loss: the time begins anew
     assert port.passes(58)
     assert not port.passes(2)
+
+
+def test_an_idle_link_proves_nothing() -> None:
+    port = Port(frames=1000)
+    assert port.passes(1, found=3)
+    assert port.passes(100)
+    port.numbered += 999
+    assert port.passes(100)
+    port.numbered += 1
+    assert not port.passes(1)
 
 
 def test_one_that_turns_bad_again_soon_has_to_be_clean_for_longer() -> None:

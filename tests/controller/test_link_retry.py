@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from topologies.describe import describe
 from topologies.topos import parse_topo
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-AUTO = LinkProfile(llr="auto", llr_on_losses=3, llr_window_s=10, llr_clean_s=60)
+AUTO = LinkProfile(llr="auto", llr_on_losses=3, llr_window_s=10, llr_clean_s=60, llr_clean_frames=0)
 
 
 def fabric(profile: LinkProfile = AUTO) -> Fabric:
@@ -101,11 +102,47 @@ def test_a_new_controller_goes_on_from_the_tables() -> None:
     made = fabric()
     old, new = LinkRetry(made), LinkRetry(made)
     old.decide({"leaf1:3": Mode.ON}, 1.0)
+    said = old.to_json()
     for switch in ("leaf1", "leaf2", "spine1"):
         new.adopt(switch, entries_for(made, made.switch(switch), retrying=old.retrying(switch)))
         assert new.retrying(switch) == old.retrying(switch)
     assert new.decide({}, 2.0) == [], "it is supposed to have been found bad"
     assert [link.why for link in new.links if link.on] == ["found so"]
+    third = LinkRetry(made)
+    third.remember(json.loads(json.dumps(said)))
+    third.adopt("leaf1", entries_for(made, made.switch("leaf1"), retrying=old.retrying("leaf1")))
+    assert [(link.why, link.since_s) for link in third.links if link.on] == [("by hand", 1.0)]
+
+
+@pytest.mark.parametrize("first", ["leaf1", "spine1"])
+def test_a_link_that_was_switched_half_way_is_switched_whole(first: str) -> None:
+    """An earlier controller stopped after one of the two ends, whichever is seen first."""
+    made = fabric()
+    old, new = LinkRetry(made), LinkRetry(made)
+    up = made.switch("leaf1").port_to("spine1")[0].port
+    before = entries_for(made, made.switch("spine1"), retrying=old.retrying("spine1"))
+    old.decide({f"leaf1:{up}": Mode.ON}, 1.0)
+    after = entries_for(made, made.switch("leaf1"), retrying=old.retrying("leaf1"))
+    for switch in (first, "spine1" if first == "leaf1" else "leaf1"):
+        new.adopt(switch, after if switch == "leaf1" else before)
+    (event,) = new.decide({}, 2.0)
+    assert (event.what, event.why) == ("RETRY_ON", "one end of it did already")
+    down = made.switch("spine1").port_to("leaf1")[0].port
+    assert new.retrying("leaf1")[up].on and new.retrying("spine1")[down].on
+    assert (new.retrying("leaf1")[up].generation, new.retrying("spine1")[down].generation) == (2, 1)
+    assert new.decide({}, 3.0) == []
+
+
+def test_it_is_done_when_all_tables_hold_it(tmp_path: Path) -> None:
+    made = fabric()
+    retry, files = LinkRetry(made), RetryFiles(tmp_path)
+    up = made.switch("leaf1").port_to("spine1")[0].port
+    retry.decide({f"leaf1:{up}": Mode.ON}, 1.0)
+    for switch, shown in (("leaf1", "on (not yet)"), ("spine1", "on")):
+        retry.written(switch, retry.retrying(switch))
+        files.publish(retry.to_json())
+        assert [row[2] for row in files.rows() if f"leaf1:{up} " in row[0]] == [shown]
+        assert files.obeyed([("leaf1", up)], Mode.ON, wait_s=0) is (shown == "on")
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"leaf1:1": "perhaps"}', "{"])
