@@ -107,8 +107,9 @@ class LinkProfile:
     outstanding_bytes_max: int = 131_072
     """Bytes of such frames, link headers included; at least one largest frame."""
 
-    replay_timer_us: int = 5000
-    """Microseconds without acknowledgement after which the oldest frame is sent again, and all after it."""
+    replay_timer_us: int = 20_000
+    """Microseconds without acknowledgement after which the oldest frame is sent again, and all after it. More than a
+    peer in Python takes to answer while its machine is busy: less only costs needless replays."""
 
     replay_count_max: int = 100
     """Replays in a row without any acknowledgement after which the link gives up and goes to FLUSH. By default that

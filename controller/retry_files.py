@@ -140,8 +140,13 @@ class Retries:
     def __init__(self, directory: Path) -> None:
         self._files = RetryFiles(directory)
 
-    def __call__(self, mode: str, *ports: str) -> Retries:
-        """Choose, and wait a moment for the controller to do it. Raises ValueError for what there is not."""
+    def __call__(self, mode: str | None = None, *ports: str) -> Retries:
+        """Choose, and wait a moment for the controller to do it. Raises ValueError for what there is not.
+
+        Without a mode nothing is chosen: the shell calls what is typed without parentheses.
+        """
+        if mode is None:
+            return self
         if mode not in set(Mode):
             raise ValueError(f"{mode!r} is none of {', '.join(Mode)}")
         self._files.choose(chosen := self._files.ports(ports), Mode(mode))

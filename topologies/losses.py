@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -125,12 +125,16 @@ def frames_inside(ports: Iterable[PortCounters]) -> int:
     return sum(_data_in(port) - _data_out(port) for port in ports)
 
 
-def frames_carried(fabric: Fabric, before: Snapshot, after: Snapshot) -> int:
+def frames_carried(
+    fabric: Fabric, before: Snapshot, after: Snapshot, only: Mapping[str, Container[int]] | None = None
+) -> int:
     """Return the DATA frames that the links have carried between two snapshots, each once per link, those that a link
-    lost included, and what it sent again not."""
+    lost included, and what it sent again not. `only` names the ports that count, by switch; None: all."""
     carried = 0
     for node in fabric.switches:
         for port in node.ports:
+            if only is not None and port.port not in only[node.name]:
+                continue
             old, new = before.counters[node.name][port.port], after.counters[node.name][port.port]
             carried += _data_in(new) - _data_in(old)
             if port.role == "endpoint":  # the other end of a cable between switches is counted as it comes in

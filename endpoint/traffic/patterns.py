@@ -7,7 +7,7 @@ so that it knows what every byte of it must be, while all ranks write to all GPU
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -15,7 +15,7 @@ from typing import Final
 
 from endpoint.gpu import Gpu, Semantics
 from endpoint.traffic.progress import Progress
-from endpoint.traffic.report import Report
+from endpoint.traffic.report import Report, rounded_us
 from endpoint.traffic.verify import Pool, differing
 from endpoint.transfer import Transfer
 
@@ -133,6 +133,8 @@ def ping(run: Run) -> None:
             run.advance()
         report.take_latencies([latency for some in latencies.values() for latency in some])
         for peer, some in latencies.items():
+            counts = Counter(map(rounded_us, some))
+            report.latency_counts[str(peer)] = {str(us): n for us, n in sorted(counts.items())}
             of_peer = Report(report.pattern, peer, 0, 0)
             of_peer.take_latencies(some)
             if of_peer.latency_us_p50 is not None and of_peer.latency_us_p99 is not None:

@@ -22,10 +22,10 @@ class Report:
     `transactions` counts accesses that succeeded; `bytes_moved` what they carried; `bytes_verified` and `bytes_wrong`
     what was compared with what it must be; `frames_lost` requests and messages that were given up;
     `frames_retransmitted` requests and blocks that were sent again. `first_verified_at` is in seconds of Unix time.
-    `per_peer` holds latencies per peer where they are taken so. Streams report per destination: `flows` what completed
-    in the time that counts (`first_s` to `last_s` of the monotonic clock), `latency_counts` how many accesses took how
-    many microseconds. `failover` is what `endpoint.traffic.endure` finds out, `phases` what a training profile does
-    (see `endpoint.training.phases`). `ok` is true only when everything was done and no byte was wrong.
+    `per_peer` holds latencies per peer where they are taken so, `latency_counts` how many accesses of a peer took how
+    many microseconds. Streams report per destination: `flows` what completed in the time that counts (`first_s` to
+    `last_s` of the monotonic clock). `failover` is what `endpoint.traffic.endure` finds out, `phases` what a training
+    profile does (see `endpoint.training.phases`). `ok` is true only when everything was done and no byte was wrong.
     """
 
     pattern: str
@@ -104,6 +104,11 @@ class Report:
         if self.error:
             lines.append(f"error: {self.error}")
         return "\n".join(lines)
+
+
+def rounded_us(seconds: float) -> int:
+    """Return a latency in microseconds, rounded to three digits: few enough values to count."""
+    return int(float(f"{seconds * 1e6:.3g}"))
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:

@@ -17,6 +17,7 @@ from typing import Final
 from endpoint.errors import EndpointError
 from endpoint.gpu import Gpu, Semantics
 from endpoint.traffic.patterns import WORD, Parameters, Run
+from endpoint.traffic.report import rounded_us
 from endpoint.traffic.verify import Pool, differing
 from endpoint.transfer import Transfer
 
@@ -90,11 +91,6 @@ class _Stream:
         elif first <= transfer.ended_at < last:
             self.completed += 1
             self.latencies[rounded_us(transfer.duration_s)] += 1
-
-
-def rounded_us(seconds: float) -> int:
-    """Return a latency in microseconds, rounded to three digits: few enough values to count."""
-    return int(float(f"{seconds * 1e6:.3g}"))
 
 
 def stream(run: Run) -> None:

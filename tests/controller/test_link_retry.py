@@ -164,6 +164,8 @@ def test_ports_by_name(tmp_path: Path) -> None:
     files.choose([("leaf2", 1)], Mode.OFF)
     assert files.modes() == {"leaf1:2": Mode.ON, "leaf2:1": Mode.OFF}
     assert not files.obeyed([("leaf1", 2)], Mode.ON, wait_s=0.1), "no controller is there"
+    retries = Retries(tmp_path)
+    assert retries() is retries and "leaf1" in repr(retries), "as IPython calls it when its name alone is typed"
     with pytest.raises(ValueError, match="'perhaps' is none of on, off, auto"):
         Retries(tmp_path)("perhaps", "leaf1:2")
     files.forget()

@@ -180,4 +180,4 @@ def test_a_profile_is_what_the_table_has() -> None:
         outstanding_bytes_max=profile.outstanding_bytes_max, replay_timer=profile.replay_timer_us,
         replay_count_max=profile.replay_count_max, flush_action=2, re_init_on_flush=0, degraded_replays=9,
     )  # fmt: skip
-    assert RetryProfile.from_entry(item) == (7, RetryProfile(32, 131_072, 5000, 100, "best_effort", False, 9))
+    assert RetryProfile.from_entry(item) == (7, RetryProfile(32, 131_072, 20_000, 100, "best_effort", False, 9))

@@ -81,6 +81,7 @@ def test_ping(fabric: Path) -> None:
     assert (first["transactions"], first["bytes_verified"]) == (200, 200 * 64)
     assert 0 < first["latency_us_p50"] <= first["latency_us_p99"]
     assert first["per_peer"]["2"]["p50_us"] == first["latency_us_p50"]
+    assert sum(first["latency_counts"]["2"].values()) == 200
     assert (second["transactions"], second["latency_us_p50"]) == (0, None)
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from codec.profile import LinkProfile
 from endpoint import ConfigurationError, EndpointOptions, Gpu
-from endpoint.traffic.streams import FLOWS, HOT, Flow, rounded_us
+from endpoint.traffic.report import rounded_us
+from endpoint.traffic.streams import FLOWS, HOT, Flow
 from tests.endpoint.test_cli import fabric, run_both
 
 assert fabric  # a fixture

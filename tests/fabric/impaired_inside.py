@@ -18,7 +18,7 @@ from topologies.progress import Progress
 from topologies.ranks import Phase, RankResult
 from topologies.session import FabricSession, LinkSetting
 
-PROFILE = LinkProfile(llr=True, replay_timer_us=20_000, replay_count_max=255, silence_ms=5000)
+PROFILE = LinkProfile(llr=True, replay_count_max=255, silence_ms=5000)
 """Patient with processes that a busy machine stops for a while."""
 COUNT = 600
 TRAFFIC = ("-m", "endpoint", "random", "--count", str(COUNT), "--rto", "5", "--timeout", "60")

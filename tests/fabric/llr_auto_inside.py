@@ -31,7 +31,6 @@ CLEAN_S = 2
 PROFILE = LinkProfile(
     llr="auto", llr_clean_s=CLEAN_S, llr_window_s=5, llr_clean_frames=500, outstanding_frames_max=16,
     replay_count_max=255, silence_ms=1000,
-    replay_timer_us=20_000,
 )  # fmt: skip
 
 

@@ -17,30 +17,23 @@ from pathlib import Path
 
 from rich.console import Console
 
-from codec.fabric import SwitchNode
 from codec.profile import LinkProfile
 from controller.credits import PortCredits
-from controller.reader import CPU_PORT
+from controller.reader import CPU_PORT, PortCounters
 from controller.repl import shell_command
 from controller.runstate import INSIDE
 from tests.fabric.managed_inside import SERVER, WRITER, Program, nothing_in_use, ready
+from topologies.faults import LinkFaults
 from topologies.nodes import REPOSITORY
 from topologies.options import Options
 from topologies.progress import Progress
 from topologies.session import FabricSession, LinkSetting
 
 LOSS = 0.01
+Counters = dict[str, dict[int, PortCounters]]
 PROFILE = LinkProfile(llr=True, outstanding_frames_max=16, replay_count_max=255, silence_ms=1000)
 """A busy machine may let a peer wait for its turn for a while: that is not what is tested here."""
 PATIENT = WRITER.replace("timeout_s=0.7, max_rto_s=0.3", "timeout_s=8.0")
-DROP = """
-for port in ({ports}):
-    for control in (0, 1):
-        te = TableEntry("link_fault")(action="{action}")
-        te.match["egress_port"], te.match["control"] = str(port), str(control)
-        te.action["probability"], te.action["frames"], te.action["run"] = "{probability}", "0", "1"
-        te.{edit}()
-"""
 
 
 def bad_links(run_dir: Path, target: str) -> None:
@@ -51,8 +44,6 @@ def bad_links(run_dir: Path, target: str) -> None:
 
 
 def _bad_links(run_dir: Path, target: str, topo: str) -> None:
-    from tests.fabric.inside import shell
-
     options = Options(topo=topo, target=target, links="managed", run_dir=run_dir, timeout_s=40)
     with FabricSession(options, Progress(Console(highlight=False)), LinkSetting(profile=PROFILE)) as session:
         switches = session.fabric.switches
@@ -61,29 +52,24 @@ def _bad_links(run_dir: Path, target: str, topo: str) -> None:
         _until("all links are ready", lambda: _all(session, ready))
         if len(switches) == 1:
             _shown(session, run_dir)
-        for node in switches:
-            _drop(shell, node, "insert")
+        faults = LinkFaults(switches)
         before = session.counters()
-        time.sleep(4)
+        faults.lose({node.name: [port.port for port in node.ports] for node in switches}, LOSS)
+        _until("every link has lost frames and sent them again", lambda: _retried(_more(session, before)), 30)
         for writer in writers:
             writer.tell()
         reports = [json.loads(writer.line()) for writer in writers]
-        for node in switches:
-            _drop(shell, node, "delete")
+        faults.lose({}, 0)
         _until("all credits are free", lambda: _all(session, nothing_in_use))
-        for name, ports in session.counters().items():
-            for number, port in ports.items():
-                if number == CPU_PORT:
-                    continue
-                more = {what: count - before[name][number].link[what] for what, count in port.link.items()}
-                assert more["link_fault_drops"] > 10 and more["llr_tx_replay"] > 5, (name, number, more)
+        for name, ports in _more(session, before).items():
+            for number, more in ports.items():
                 wrong = ("link_ups", "llr_flushes", "llr_copies_lost", "losses_written_off")
                 assert not any(more[what] for what in wrong), (name, number, more)
         for report in reports:
             assert report["failed"] == 0 and report["done"] > 300, reports
         for writer in writers:  # a second load, on good links
             writer.tell()
-        time.sleep(1)
+        time.sleep(0.3)
         for writer in writers:
             writer.tell()
         again = [json.loads(writer.line()) for writer in writers]
@@ -113,7 +99,7 @@ def _shown(session: FabricSession, run_dir: Path) -> None:
         assert rows["rx_state"] == (["send_acks"] if states else ["-"]) * 3, text
         assert rows["outstanding_frames_max"] == ["16"] * 3, text
         assert rows["outstanding_bytes_max"] == ["131072"] * 3, text
-        assert rows["replay_timer_max"] == ["5000", "us"] * 3, text
+        assert rows["replay_timer_max"] == ["20000", "us"] * 3, text
         assert (rows["replay_count_max"], rows["flush_frame_action"]) == (["255"] * 3, ["block"] * 3), text
         assert rows["re_init_on_flush"] == ["true"] * 3, text
         assert all(int(count) > 0 for count in rows["llr_tx_init_ctl_os"] + rows["llr_rx_ok"]), text
@@ -121,10 +107,25 @@ def _shown(session: FabricSession, run_dir: Path) -> None:
         assert re.search(r"s1 1 +s1 2 +s1 3 *\n.*g1 +g2 +g3", text), text
 
 
-def _drop(shell: Callable[[SwitchNode, str], str], node: SwitchNode, edit: str) -> None:
-    ports = ", ".join(str(port.port) for port in node.ports)
-    probability = int(LOSS * (1 << 32))
-    shell(node, DROP.format(ports=ports, action="drop_frames", probability=probability, edit=edit))
+def _more(session: FabricSession, before: Counters) -> dict[str, dict[int, dict[str, int]]]:
+    """Return by how much every counter of every link has grown, by switch and port."""
+    return {
+        name: {
+            number: {what: count - before[name][number].link[what] for what, count in port.link.items()}
+            for number, port in ports.items()
+            if number != CPU_PORT
+        }
+        for name, ports in session.counters().items()
+    }
+
+
+def _retried(more: dict[str, dict[int, dict[str, int]]]) -> bool:
+    """Tell whether every port has lost frames and begun replays."""
+    return all(
+        port["link_fault_drops"] > 10 and port["llr_tx_replay"] > 5
+        for ports in more.values()
+        for port in ports.values()
+    )
 
 
 def _all(session: FabricSession, condition: Callable[[PortCredits], bool]) -> bool:

@@ -420,6 +420,9 @@ class Expressions(Operators):
             then = self.expr(node.then)
         with self.capture() as second:
             otherwise = self.expr(node.otherwise)
+        if otherwise.type is ty.BOOL and then.type not in (ty.BOOL, ty.UNKNOWN):
+            hint = "a ? b : c ? d : e means (a ? b : c) ? d : e; put the second choice into parentheses"
+            self.fail(node.loc, f"'?:' chooses between {then.what} and {otherwise.what}", hint)
         if then.type is ty.UNKNOWN or otherwise.type is ty.UNKNOWN:
             return UnknownVal()
         if condition.constant is not None:

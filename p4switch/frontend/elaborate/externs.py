@@ -171,11 +171,16 @@ class Externs(Arguments):
         passed: list[Passed],
         args: tuple[ir.Expr | ir.FieldList | ir.Text, ...],
         type_params: Collection[str],
+        enums: bool = False,
     ) -> None:
-        """Refuse values that are no numbers for parameters of any type: v1model's externs compute with them."""
+        """Refuse values that are no numbers for parameters of any type: v1model's externs compute with them.
+
+        With `enums` an enum's value is one, as its members are numbered: so is a meter's colour.
+        """
+        numbers = (ir.Bits, ir.Bool, ir.EnumType) if enums else (ir.Bits, ir.Bool)
         for entry, arg in zip(passed, args, strict=True):
             generic = isinstance(entry.param.type, ast.NamedType) and entry.param.type.name in type_params
-            if generic and isinstance(arg, ir.Expr) and not isinstance(arg.type, ir.Bits | ir.Bool):
+            if generic and isinstance(arg, ir.Expr) and not isinstance(arg.type, numbers):
                 found = entry.value.what if entry.value is not None else "something else"
                 self.fail(entry.loc, f"parameter '{entry.param.name}' needs a number, found {found}")
 
@@ -287,7 +292,8 @@ class Externs(Arguments):
         if extern == "register" and isinstance(ty.underlying(kind.args[0]), ty.Struct):
             self.packed_access(qualified, base.ir_name, kind.args[0], args, node.loc)
             return self.void()
-        self.check_numbers(passed, args, (*decl.type_params, *kind.decl.type_params))
+        is_meter = extern in ("meter", "direct_meter")
+        self.check_numbers(passed, args, (*decl.type_params, *kind.decl.type_params), enums=is_meter)
         self.emit(ir.ExternCall(node.loc, qualified, base.ir_name, args))
         if extern == "direct_meter":
             self.direct_meter_targets[base.ir_name] = args[0]  # type: ignore[assignment]

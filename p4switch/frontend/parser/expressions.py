@@ -127,17 +127,20 @@ class ExpressionParser(ParserBase):
     # ------------------------------------------------------------------------------------------------- expressions
 
     def expression(self) -> ast.Expr:
+        """An expression; a ? b : c ? d : e is (a ? b : c) ? d : e, as in p4c's grammar."""
         self.deeper()
-        condition = self.binary(1)
-        if self.kind == "?":
+        expr = self.binary(1)
+        chain = 1
+        while self.kind == "?":
             loc = self.loc()
             self.advance()
             then = self.expression()
             self.expect(":", "the first choice of '?'")
-            otherwise = self.expression()
-            condition = ast.MuxExpr(loc, condition, then, otherwise)
-        self.depth -= 1
-        return condition
+            expr = ast.MuxExpr(loc, expr, then, self.binary(1))
+            chain += 1
+            self.deeper()
+        self.depth -= chain
+        return expr
 
     def binary(self, minimum: int) -> ast.Expr:
         left = self.unary()

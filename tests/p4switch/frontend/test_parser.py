@@ -92,7 +92,7 @@ def test_malformed_literals(text: str) -> None:
         ("a ++ b |+| c", "((a ++ b) |+| c)"),
         ("-a + ~b", "(-a + ~b)"),
         ("!a && b", "(!a && b)"),
-        ("a ? b : c ? d : e", "(a ? b : (c ? d : e))"),
+        ("a ? b : c ? d : e", "((a ? b : c) ? d : e)"),
         ("(T)a + b", "(cast(a) + b)"),
         ("(T)(a + b)", "cast((a + b))"),
         ("(a) + b", "(a + b)"),
