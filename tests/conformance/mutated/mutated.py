@@ -9,7 +9,7 @@ from typing import Any
 from ptf_tests.conformance.run import CASES
 from tests.conformance.mutations import REGISTER, Mutation, chosen
 
-PATIENCE = 0.2
+PATIENCE = 0.3
 """What should happen does not, so it is not waited for as long."""
 
 sys.path.append(str(CASES))
