@@ -23,7 +23,7 @@ def bad_link_short(run_dir: Path, target: str) -> None:
     bad_link.SEMANTICS = {"load_store": 256}  # type: ignore[misc]
     bad_link.CLEAN_S = bad_link.MOST_S = bad_link.MOST_WITHOUT_S = 0.5  # type: ignore[misc]
     bad_link.WARM_UP_S = 0.2  # type: ignore[misc]
-    bad_link.LAST, bad_link.LAST_WITHOUT = 50, 10  # type: ignore[misc]
+    bad_link.LAST, bad_link.LAST_WITHOUT = 50, 15  # type: ignore[misc]
     bad_link.LINGER_WITHOUT_S = 0.75  # type: ignore[misc]
     bad_link.LINGER_S = 0.2  # type: ignore[misc]
     options = Options(topo="planes,3,2", target=target, links="managed", run_dir=run_dir, timeout_s=60)
