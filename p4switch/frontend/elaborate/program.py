@@ -452,8 +452,7 @@ class Elaborator(Parsers):
             platform_properties=platform_properties(main),
             package_notes=notes(main.annotations, _OF_PACKAGES, _OF_PACKAGES),
             named_types=tuple(self.type_info.named.values()),
-            has_type_info=self.has_type_info
-            or any(not item.value.identity.hidden for kind in _WITH_TYPES for item in by_kind.get(kind, ())),
+            has_type_info=self.has_type_info or any(not value.identity.hidden for value in values(*_WITH_TYPES)),
             files=files,
         )
 
