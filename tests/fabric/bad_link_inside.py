@@ -23,7 +23,8 @@ def bad_link_short(run_dir: Path, target: str) -> None:
     bad_link.SEMANTICS = {"load_store": 256}  # type: ignore[misc]
     bad_link.CLEAN_S = bad_link.MOST_S = bad_link.MOST_WITHOUT_S = 0.5  # type: ignore[misc]
     bad_link.WARM_UP_S = 0.2  # type: ignore[misc]
-    bad_link.LAST = 50  # type: ignore[misc]
+    bad_link.LAST, bad_link.LAST_WITHOUT = 50, 10  # type: ignore[misc]
+    bad_link.LINGER_WITHOUT_S = 0.75  # type: ignore[misc]
     bad_link.LINGER_S = 0.2  # type: ignore[misc]
     options = Options(topo="planes,3,2", target=target, links="managed", run_dir=run_dir, timeout_s=60)
     with FabricSession(options, Progress(Console(highlight=False)), bad_link.setting(retry=False)) as session:
@@ -39,6 +40,6 @@ def bad_link_short(run_dir: Path, target: str) -> None:
     for semantics in bad_link.SEMANTICS:
         with_retry, without = (found["last_frame"][side][semantics] for side in ("llr_on", "llr_off"))
         assert with_retry["frames_lost"] == 0 and with_retry["frames_dropped_by_links"] > 0, with_retry
-        assert without["frames_lost"] > 0, without
+        assert without["frames_dropped_by_links"] > 0 and without["frames_lost"] > 0, without
         assert 0 < with_retry["latency_us_max"] < 1e6 * bad_link.RTO_S
     assert not [line for line in result.failures if "goodput" not in line and "carried" not in line], result.failures
