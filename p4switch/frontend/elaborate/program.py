@@ -452,7 +452,7 @@ class Elaborator(Parsers):
             platform_properties=platform_properties(main),
             package_notes=notes(main.annotations, _OF_PACKAGES, _OF_PACKAGES),
             named_types=tuple(self.type_info.named.values()),
-            has_type_info=self.has_type_info or any(k in by_kind for k in _WITH_TYPES),
+            has_type_info=self.has_type_info or any(not value.identity.hidden for value in values(*_WITH_TYPES)),
             files=files,
         )
 

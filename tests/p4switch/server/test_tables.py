@@ -449,7 +449,7 @@ def test_errors_of_a_batch_fit_a_client_with_default_limits(server: P4RuntimeSer
     errors = details(caught.value)
     assert [error.canonical_code for error in errors] == [status.INVALID_ARGUMENT] * 100
     assert "prefix length 0" in errors[0].message and errors[99].message == ""
-    refused: Any = caught.value  # the type stubs know no metadata of an RpcError
-    metadata = (*refused.initial_metadata(), *refused.trailing_metadata())
+    call: Any = caught.value
+    metadata = (*call.initial_metadata(), *call.trailing_metadata())
     sizes = [len(key) + len(value) + 32 for key, value in metadata]
     assert sum(sizes) + len(str(caught.value.details())) < 8192 - 150, "above 8 KB it is refused at random"
