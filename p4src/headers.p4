@@ -272,6 +272,10 @@ struct metadata_t {
     bit<1> came_back; // its ticket counts in tickets_returned
     @field_list(HELD_FIELDS)
     ticket_t returned; // tickets that had come back when it was granted
+    @field_list(HELD_FIELDS)
+    bit<16> heads_then; // times that the head had come round when this frame did last
+    @field_list(HELD_FIELDS)
+    bit<1> went_round;
 }
 
 #endif

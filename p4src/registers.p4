@@ -79,6 +79,7 @@ register<ticket_t>(PORT_VCS) ticket_tail;
 register<ticket_t>(PORT_VCS) ticket_head;      // the egress's
 register<ticket_t>(PORT_VCS) tickets_returned; // granted, but had to wait again
 register<ticks_t>(PORT_VCS) head_seen;         // the egress's
+register<bit<16>>(PORT_VCS) heads_seen;        // the egress's: how often; cyclic
 
 // Link-layer retry, this switch as the sender, by port. Settings are those of the session, as llr_profile had them.
 register<llr_settings_t>(PORTS) llr_settings;

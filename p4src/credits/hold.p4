@@ -13,7 +13,8 @@
  *
  * A granted frame's credits are reserved until it is back in the ingress and consumes them: what has been granted and
  * not returned is no longer free. Frames with F = 0 go by tickets. A ticket at the head that stays away while later
- * ones come round belongs to a lost frame and is passed over; should it come after all, it is granted at once.
+ * ones come round belongs to a lost frame and is passed over; should it come after all, it is granted at once. Time
+ * alone does not tell: a switch that was held up takes many ticks at once. A later frame must have gone round as well.
  *
  * How many wait is known from the queue itself: more than it can keep are never let in (admission.p4).
  *
@@ -52,17 +53,24 @@ control Hold(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
                     ticket_head.write(queue, meta.ticket + 1 + meta.returned - (ticket_t)meta.came_back);
                 }
             } else if (ahead == 0) {
+                bit<16> heads = 0;
                 meta.in_turn = 1;
                 head_seen.write(queue, now);
+                heads_seen.read(heads, queue);
+                heads_seen.write(queue, heads + 1);
             } else if (ahead[15:15] == 0) {
                 ticks_t seen = 0;
+                bit<16> heads = 0;
                 go = false;
                 head_seen.read(seen, queue);
-                if (now - seen > HEAD_ABSENT_TICKS) {
+                heads_seen.read(heads, queue);
+                if (now - seen > HEAD_ABSENT_TICKS && meta.went_round == 1 && meta.heads_then == heads) {
                     ticket_head.write(queue, head + 1);
                     head_seen.write(queue, now);
                     tickets_skipped.count(port);
                 }
+                meta.heads_then = heads;
+                meta.went_round = 1;
             }
         }
         if (go && dead == 0) {

@@ -3,9 +3,9 @@
 import threading
 from collections.abc import Sequence
 
-from codec.constants import Ecn, Kind
-from codec.scapy_layers import Link
-from ptf_tests.base import UPLINKS
+from codec.constants import Ecn, Kind, NoticeType
+from codec.scapy_layers import Link, Notice
+from ptf_tests.base import EVENT_PORT, UPLINKS
 from ptf_tests.frames import forwarded, probe, store, write
 from ptf_tests.links import CYCLE, HOLD_PORT, NONE, SLOW_PORT, ManagedTest, Peer, Profile, in_session, lanes, one_lane
 
@@ -104,6 +104,45 @@ class HoldFull(HoldTest):
         peer.free(NONE)
         peer.expect_data(first)
         peer.expect_data(second)
+
+
+class ManyTicksAtOnce(HoldTest):
+    """A switch that was held up takes many ticks at once: no frame that waits is given up for it, and order is kept."""
+
+    FRAMES = 2000
+    AT_ONCE = 200
+    TICKS = 1500
+    """Sent within the time of one round of so many frames, and more than a lost frame is waited for."""
+
+    def runTest(self) -> None:
+        (peer,) = self.manage(2, profile=Profile(credit_limit=self.AT_ONCE, update_threshold=1, silence=0))
+        peer.come_up()
+        skipped = self.count("tickets_skipped", 2)
+        frames = self.stores(1, 2, self.FRAMES, f=0)
+        for first in range(0, self.FRAMES, self.AT_ONCE):
+            self.hold(2, frames[first : first + self.AT_ONCE])
+        tick = bytes(Link(kind=0, crc=0) / Notice(type=NoticeType.TICK))
+        ticked = self.count("port_rx", EVENT_PORT)
+        for _ in range(self.TICKS):
+            self.send(EVENT_PORT, tick)
+        self._ticks += self.TICKS
+        self.wait_until(lambda: self.count("port_rx", EVENT_PORT) >= ticked + self.TICKS)
+        came: list[bytes] = []
+        for freed in range(0, self.FRAMES, self.AT_ONCE):
+            peer.free(one_lane(0, freed))
+            came += self.data_of(peer, self.AT_ONCE)
+        self.assertEqual(self.count("tickets_skipped", 2), skipped)
+        wanted = [in_session(forwarded(frame), peer.session) for frame in frames]
+        self.assertTrue(came == wanted, "they came in another order")
+
+    def data_of(self, peer: Peer, count: int) -> list[bytes]:
+        """Return the next frames of data, without what the keepalives of so many ticks say."""
+        came: list[bytes] = []
+        while len(came) < count:
+            frame = peer.next()
+            if frame.kind == Kind.DATA:
+                came.append(bytes(frame))
+        return came
 
 
 class InOrder(HoldTest):
