@@ -18,7 +18,7 @@ from typing import Any, Final
 
 SEQS: Final = 1 << 20
 ACK_EVERY: Final = 16
-SUBMIT, DATA, ACK, NACK, KEEPALIVE = "submit", "data", "ack", "nack", "keepalive"
+SUBMIT, DATA, ACK, NACK, KEEPALIVE, RESTART = "submit", "data", "ack", "nack", "keepalive", "restart"
 BAD_CRC, POISONED = "bad_crc", "poisoned"
 
 
@@ -28,7 +28,7 @@ class Step:
 
     what: str
     """`submit`: it gets a frame to send; `data`: a numbered frame comes; `ack`, `nack`: an LLR_ACK or LLR_NACK comes;
-    `keepalive`: so much time passes that it sends one."""
+    `keepalive`: so much time passes that it sends one; `restart`: its peer starts anew, and the link comes up again."""
 
     number: int = 0
     """Which frame, of `submit` and `data`."""
@@ -72,10 +72,14 @@ class End:
 
     def __init__(self, window: int, first: int = 0) -> None:
         self.window = window
+        self.waiting: list[int] = []
+        self._begin(first)
+
+    def _begin(self, first: int) -> None:
+        """Begin a session. What was out in the one before is no longer this link's concern; what waits still is."""
         self.oldest = first % SEQS
         self.out: list[int] = []
         """Numbers of the frames that are not acknowledged, from sequence `oldest` on."""
-        self.waiting: list[int] = []
         self.expected = first % SEQS
         self.missing = False
         self.may_ask = False
@@ -98,6 +102,9 @@ class End:
             outcome.nack = self.missing
             self.may_ask = False
             self.untold = 0
+        elif step.what == RESTART:
+            self._begin(0)
+            self._send(outcome)
         else:
             count = (step.seq - self.oldest + 1) % SEQS
             if count <= len(self.out):
@@ -172,7 +179,8 @@ def generate(seed: int, length: int = 120, window: int = 8, first: int = 0) -> T
     """Return a trace of random steps, the same for the same seed.
 
     The peer behaves as one does behind a bad cable: its frames are lost, doubled, damaged, overtaken and replayed, its
-    acknowledgements late, old, and now and then of what was never sent. In the end everything is acknowledged.
+    acknowledgements late, old, and now and then of what was never sent. Now and then it starts anew, but not in a trace
+    that is about the wrap: a session begins at 0. In the end everything is acknowledged.
     """
     rng = random.Random(seed)
     end = End(window, first)
@@ -215,9 +223,13 @@ def generate(seed: int, length: int = 120, window: int = 8, first: int = 0) -> T
             start = (end.expected - back) % SEQS
             replaying = [(start + i) % SEQS for i in range((following - start) % SEQS)]
             continue
-        elif chance < 0.97:
+        elif chance < 0.95 or (chance < 0.97 and first):
             seq = (end.oldest - 1 + rng.choice((-2, -1, 0, 0, 1, 2, len(end.out), len(end.out) + 1))) % SEQS
             step = Step(ACK if rng.random() < 0.6 else NACK, seq=seq)
+        elif chance < 0.97:
+            step = Step(RESTART)
+            sent.clear()
+            following = undisturbed = 0
         else:
             step = Step(KEEPALIVE)
         end.take(step)

@@ -9,7 +9,20 @@ from codec.scapy_layers import Link
 from ptf_tests.base import TIMEOUT_S
 from ptf_tests.frames import LINK_BYTES, forwarded, store
 from ptf_tests.links import one_lane
-from ptf_tests.llr_traces import BAD_CRC, DATA, KEEPALIVE, NACK, POISONED, SEQS, SUBMIT, End, Outcome, Step, generate
+from ptf_tests.llr_traces import (
+    BAD_CRC,
+    DATA,
+    KEEPALIVE,
+    NACK,
+    POISONED,
+    RESTART,
+    SEQS,
+    SUBMIT,
+    End,
+    Outcome,
+    Step,
+    generate,
+)  # fmt: skip
 from ptf_tests.retry import LLR, POISON, REPLAY, RETRIED, RetryPeer, RetryTest
 
 GPU = 1
@@ -68,6 +81,12 @@ class TraceTest(RetryTest):
         peer: RetryPeer = self.peer
         if step.what == KEEPALIVE:
             self.keepalive()
+            return
+        if step.what == RESTART:
+            peer.epoch += 1
+            peer.bring_up()
+            self.sent = 0
+            self.received[PORT] = self.count("port_rx", PORT)
             return
         port = GPU if step.what == SUBMIT else PORT
         if step.what == SUBMIT:
