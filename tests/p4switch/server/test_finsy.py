@@ -10,6 +10,7 @@ from typing import Any
 import finsy as fy
 import pytest
 from finsy.p4entity import P4ValueSetMember
+from finsy.proto import p4r
 from google.protobuf import text_format
 
 from p4switch.build import BuildResult, build
@@ -177,6 +178,30 @@ def test_two_clients(drive: Callable[..., None], empty_server: P4RuntimeServer) 
         other.close()
         await asyncio.wait_for(promoted, 5)
         await switch.insert(ENTRIES[:1])
+
+    drive(script)
+
+
+def test_every_way_to_push_a_pipeline(drive: Callable[..., None]) -> None:
+    """The same program again: reconciled, its entries stay; saved, it is filled before it is committed; pushed anew, it is
+    empty."""
+
+    async def script(switch: fy.Switch) -> None:
+        async def push(action: fy.P4ConfigAction, with_config: bool = True) -> int:
+            config = switch.p4info.get_pipeline_config() if with_config else p4r.ForwardingPipelineConfig()
+            await switch._set_pipeline_config_request(action=action, config=config)
+            return len(await read(switch, fy.P4TableEntry()))
+
+        await switch.insert(ENTRIES)
+        kept = len(await read(switch, fy.P4TableEntry()))
+        assert kept >= len(ENTRIES)
+        assert await push(fy.P4ConfigAction.VERIFY) == kept
+        assert await push(fy.P4ConfigAction.RECONCILE_AND_COMMIT) == kept
+        empty = await push(fy.P4ConfigAction.VERIFY_AND_SAVE)
+        assert empty == kept - len(ENTRIES)  # those that the program itself has
+        await switch.insert(ENTRIES)
+        assert await push(fy.P4ConfigAction.COMMIT, with_config=False) == kept
+        assert await push(fy.P4ConfigAction.VERIFY_AND_COMMIT) == empty
 
     drive(script)
 
