@@ -79,7 +79,7 @@ class Device:
         with self._lock:
             self._authorize_pipeline(request)
         if request.action == Action.COMMIT:
-            if request.HasField("config"):
+            if request.config.ByteSize():  # finsy always sends one, be it empty
                 raise RequestError(INVALID_ARGUMENT, "COMMIT realises the saved config; it takes none with it")
             verified = None
         elif request.action in _WITH_CONFIG:

@@ -183,8 +183,8 @@ def test_two_clients(drive: Callable[..., None], empty_server: P4RuntimeServer) 
 
 
 def test_every_way_to_push_a_pipeline(drive: Callable[..., None]) -> None:
-    """The same program again: reconciled, its entries stay; saved, it is filled before it is committed; pushed anew, it is
-    empty."""
+    """The same program again: reconciled, its entries stay; saved, it is filled before it is committed; pushed anew, it
+    is empty."""
 
     async def script(switch: fy.Switch) -> None:
         async def push(action: fy.P4ConfigAction, with_config: bool = True) -> int:
