@@ -19,7 +19,7 @@ from endpoint.cyclic import MODULUS, steps
 from endpoint.llr import ReceiveState, TransmitState
 from tests.endpoint.test_credits import LIMIT, BadCable, Pair, packet
 
-RETRIED = LinkProfile(credit_limit=LIMIT, llr=True, silence_ms=0)
+RETRIED = LinkProfile(credit_limit=LIMIT, llr=True, silence_ms=0, replay_timer_us=5000)
 NUMBERED = (Kind.DATA, Kind.CC_UPDATE)
 
 

@@ -250,6 +250,9 @@ class Operators(ElaboratorBase):
         """Build left op right; && and || only where both sides have no side effects."""
         if left.type is ty.UNKNOWN or right.type is ty.UNKNOWN:
             return UnknownVal()
+        for side in (left, right):
+            if isinstance(side, TypeVal):
+                self.fail(loc, f"'{op}' needs values, found {side.what}")
         if op in ("&&", "||"):
             return self.logical(op, left, right, loc)
         if op in ("<<", ">>"):
@@ -328,7 +331,7 @@ class Operators(ElaboratorBase):
 
     def logical(self, op: str, left: Operand, right: Operand, loc: Loc) -> Operand:
         for side in (left, right):
-            if side.type is not ty.BOOL:
+            if side.type is not ty.BOOL or isinstance(side, TypeVal):
                 hint = (
                     "compare it with a value: ... != 0" if side.type is ty.INT or isinstance(side.type, ty.Bits) else ""
                 )
