@@ -131,9 +131,10 @@ MUTATIONS: Final = (
         ("credits/admission", "meta.best_effort = 1;", "meta.numbered = 1;"),
     ),
     _mutation(
-        "frames are taken in any order", "retry_flow.MixedWithErrors", "frames wrong, repeated or disordered",
-        ("retry_receiver", "llr_expected_seq.read(expected, port);",
-        "llr_expected_seq.read(expected, port); expected = hdr.link.seq;"),
+        "what is missing is never asked for", "retry_flow.MixedWithErrors",
+        "llr_tx_nack_ctl_os, port 1; frames lost, with retry?",
+        ("replies", "meta.clone_make = meta.reply;",
+        "meta.clone_make = meta.reply == MAKE_LLR_NACK ? MAKE_LLR_ACK : meta.reply;"),
     ),
     _mutation(
         "0 is left out when numbers wrap", "retry_rules.Wrap",
