@@ -259,7 +259,7 @@ class EthlinkTest(BaseTest):
         while not condition():
             if time.monotonic() > deadline:
                 return False
-            time.sleep(0.0005)
+            time.sleep(0.002)  # BMv2 counts a frame some time before it has done with it
         return True
 
     def expect_packet_in(self, frame: Packet | bytes, ingress_port: int, reason: int) -> None:
