@@ -39,10 +39,10 @@ from bench.switches import (
     main,
     pin,
     process_of,
+    write_frame,
 )
-from codec import frames
-from codec.constants import Kind, Next, NoticeType
-from codec.layouts import LINK, NOTICE, OEFH, TMA, end_to_end_crc
+from codec.constants import Kind, NoticeType
+from codec.layouts import LINK, NOTICE
 from ptf_tests.conformance.link_end import LinkEnd
 from ptf_tests.links import CYCLE, KEEPALIVE_GROUP, Profile, announcement_entry, profile_entry, vc_map
 from ptf_tests.p4runtime import P4RuntimeClient
@@ -246,14 +246,6 @@ def _replication() -> list[p4r.Entity]:
 # -------------------------------------------------------------------------------------------------------- the measuring
 
 
-def _frame(size: int, session: int) -> bytes:
-    """Build a frame of this size from GPU 1 to GPU 2, an RDMA write that may overtake others."""
-    length = size - LINK.size - OEFH.size - TMA.size - 4
-    transaction = TMA.pack(opcode=1, length=length, total=length) + bytes(length)
-    packet = frames.oefh(vc=0, dst=2, src=1, next=int(Next.TMA), f=1) + transaction
-    return frames.frame(Kind.DATA, packet + end_to_end_crc(1, 2, transaction).to_bytes(4, "big"), session=session)
-
-
 class Lab:
     """A target's switch, its two peers and its clock, for one measurement."""
 
@@ -288,7 +280,7 @@ class Lab:
     def rate_and_cost(self, size: int, own: Profile | None, peer: Profile | None = None) -> tuple[float, float]:
         """Return the same, and the switch's processor time per frame, in microseconds."""
         with self.links(own, peer) as (switch, clock, source, sink):
-            frame = _frame(size, source.end.session if own is not None else 0)
+            frame = write_frame(size, source.end.session if own is not None else 0, any_path=True)
             with self.offering(frame):
                 before, came = cpu_s(process_of(switch)), sink.count()
                 rate = self._rate_at(sink, clock)
@@ -298,7 +290,7 @@ class Lab:
         """Return the frames per second that reach a peer that takes SLOW_RATE when twice as many are offered."""
         with self.links(own, peer, pace) as (_, clock, source, sink):
             sink.freed_per_s = SLOW_RATE
-            clock.offered = (source, _frame(64, source.end.session), 2 * SLOW_RATE)
+            clock.offered = (source, write_frame(64, source.end.session, any_path=True), 2 * SLOW_RATE)
             return self._rate_at(sink, clock)
 
     def _rate_at(self, sink: Peer, clock: Clock) -> float:
@@ -330,7 +322,7 @@ class Lab:
         peer = Profile(credit_limit=1, silence=0)
         with self.links(own, peer) as (switch, clock, source, sink):
             sink.freed_per_s = 0.0
-            frame = _frame(64, source.end.session)
+            frame = write_frame(64, source.end.session, any_path=True)
             for _ in range(count and count + 1):  # one goes, and uses the credit
                 source.end.forge(frame)
             clock.run(WARM_UP_S)

@@ -40,11 +40,9 @@ from bench.switches import (
     main,
     process_of,
     received,
+    write_frame,
 )
-from codec import frames
-from codec.constants import Next
 from codec.fabric import Fabric, GpuNode, GpuPort, SwitchNode, SwitchPort
-from codec.layouts import LINK, OEFH, TMA, end_to_end_crc
 from codec.profile import LinkProfile
 from controller.entities import to_p4
 from controller.plan import Plan
@@ -214,7 +212,7 @@ class Chain:
         command = [str(self.load), "far1", str(seconds), "0", "0", str(rate)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
             assert process.stdin is not None
-            process.stdin.write(_frame(size))
+            process.stdin.write(write_frame(size))
             process.stdin.close()
             yield process
 
@@ -254,14 +252,6 @@ def _chain(target: Target, load: Path, link: LinkProfile) -> Iterator[Chain]:
             if (state := end.retry().tx_state) != wanted:
                 raise RuntimeError(f"{target.name}: retry is {state.name} at {end.switch.name}, not {wanted.name}")
         yield whole
-
-
-def _frame(size: int) -> bytes:
-    """Build a frame of this size from GPU 1 to GPU 2, an RDMA write."""
-    length = size - LINK.size - OEFH.size - TMA.size - 4
-    transaction = TMA.pack(opcode=1, length=length, total=length) + bytes(length)
-    crc = end_to_end_crc(1, 2, transaction).to_bytes(4, "big")
-    return frames.open_frame(frames.oefh(vc=0, dst=2, src=1, next=int(Next.TMA)) + transaction + crc)
 
 
 def _link(window: int = 0) -> LinkProfile:

@@ -36,10 +36,8 @@ from bench.switches import (
     pin,
     process_of,
     received,
+    write_frame,
 )
-from codec import frames
-from codec.constants import Next
-from codec.layouts import LINK, OEFH, TMA, end_to_end_crc
 from endpoint import Gpu
 from ptf_tests.p4runtime import Names
 from topologies.nodes import REPOSITORY
@@ -57,7 +55,6 @@ IDS: Final = 2000
 """Endpoint ids that stand in the tables: as many source guards per port, routes and owners."""
 BATCH: Final = 2000
 """Entries per Write."""
-END_TO_END_CRC_BYTES: Final = 4
 FORWARDER_RATIO: Final = 0.8
 BMV2_RATIO: Final = 15.0
 
@@ -127,14 +124,6 @@ def _entries(names: Names) -> Iterator[Any]:
 # ------------------------------------------------------------------------------------------------------- the measuring
 
 
-def _frame(size: int) -> bytes:
-    """Build a frame of this size from GPU 1 to GPU 2: an RDMA write, which can be of any length."""
-    length = size - LINK.size - OEFH.size - TMA.size - END_TO_END_CRC_BYTES
-    transaction = TMA.pack(opcode=1, length=length, total=length) + bytes(length)
-    crc = end_to_end_crc(1, 2, transaction).to_bytes(END_TO_END_CRC_BYTES, "big")
-    return frames.open_frame(frames.oefh(vc=0, dst=2, src=1, next=int(Next.TMA)) + transaction + crc)
-
-
 def _rate(pid: int, load: Path, frame: bytes) -> tuple[float, float]:
     """Offer frames; return those that arrive per second, and the switch's processor time per frame in us."""
     seconds = WARM_UP_S + WINDOW_S + 0.1
@@ -191,7 +180,7 @@ def _measure(load: Path, forwarder: Forwarder, targets: list[P4Target]) -> Itera
                 if contestant.one_core:
                     pin(pid, SWITCH_CPU)
                 for size in SIZES:
-                    rate, cost = _rate(pid, load, _frame(size))
+                    rate, cost = _rate(pid, load, write_frame(size))
                     rates.setdefault((contestant.name, size), []).append(rate)
                     costs.setdefault((contestant.name, size), []).append(cost)
                 if turn == ROUNDS - 1:

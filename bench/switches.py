@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Final
 
 from bench.report import Measurement
-from codec.constants import MTU
+from codec import frames
+from codec.constants import CRC_BYTES, MTU, Kind, Next
+from codec.layouts import LINK, OEFH, TMA, end_to_end_crc
 from ptf_tests.p4runtime import Names, P4RuntimeClient
 from topologies.nodes import HOLD_PACE, REPOSITORY, SWITCHES, FabricIntf, FabricSwitch
 from topologies.options import TOOLS
@@ -65,6 +67,18 @@ def cable(near: str, far: str) -> None:
         off = ("tx", "off", "rx", "off", "gso", "off", "gro", "off", "tso", "off")
         subprocess.run(["ethtool", "-K", end, *off], check=False, capture_output=True)
         subprocess.run(["ip", "link", "set", end, "up"], check=True)
+
+
+def write_frame(size: int, session: int = 0, any_path: bool = False) -> bytes:
+    """Build a frame of this size from GPU 1 to GPU 2: an RDMA write, which can be of any length.
+
+    `session` is the link's, 0 on an open port; with `any_path` it may overtake others.
+    """
+    length = size - LINK.size - OEFH.size - TMA.size - CRC_BYTES
+    transaction = TMA.pack(opcode=1, length=length, total=length) + bytes(length)
+    header = frames.oefh(vc=0, dst=2, src=1, next=int(Next.TMA), f=int(any_path))
+    crc = end_to_end_crc(1, 2, transaction).to_bytes(CRC_BYTES, "big")
+    return frames.frame(Kind.DATA, header + transaction + crc, session=session)
 
 
 def received(iface: str) -> int:
