@@ -125,8 +125,8 @@ class ManyTicksAtOnce(HoldTest):
         ticked = self.count("port_rx", EVENT_PORT)
         for _ in range(self.TICKS):
             self.send(EVENT_PORT, tick)
-        self._ticks += self.TICKS
         self.wait_until(lambda: self.count("port_rx", EVENT_PORT) >= ticked + self.TICKS)
+        self._ticks += self.count("port_rx", EVENT_PORT) - ticked  # a few may not fit the ring: the phase is what came
         came: list[bytes] = []
         for freed in range(0, self.FRAMES, self.AT_ONCE):
             peer.free(one_lane(0, freed))
