@@ -84,7 +84,7 @@ class HeaderType(Type):
     """A header: its fields in wire order, plus a validity bit that is no field."""
 
     name: str
-    fields: tuple[tuple[str, Type], ...]  # Bits, Bool (1 bit) or Varbits
+    fields: tuple[tuple[str, Type], ...]  # Bits, Bool (1 bit), structs and arrays of them, Varbits
 
 
 @dataclass(frozen=True)
@@ -95,9 +95,10 @@ class StructType(Type):
 
 @dataclass(frozen=True)
 class StackType(Type):
-    """A header stack; has an implicit next index, kept by Extract to StackNext, push_front and pop_front."""
+    """An array. One of headers is a header stack, with an implicit next index that Extract to StackNext, push_front and
+    pop_front keep."""
 
-    element: HeaderType
+    element: Type
     size: int
 
 
@@ -131,7 +132,7 @@ class Field(Expr):
 
 @dataclass(frozen=True)
 class Index(Expr):
-    """stack[index]. Out of range: reads give an invalid header with zero fields, writes are ignored (BMv2 aborts)."""
+    """array[index]. Out of range: reads give zero or an invalid header, writes are ignored (BMv2 aborts)."""
 
     base: Expr
     index: Expr
@@ -588,12 +589,15 @@ class Table:
 
 @dataclass(frozen=True)
 class Register:
+    """in_p4info: whether the control plane knows of it."""
+
     ir_name: str
     identity: Identity
     element: Bits
     size: int
     type_spec: TypeSpec | None = None
     index_type_name: str = ""
+    in_p4info: bool = True
 
 
 @dataclass(frozen=True)

@@ -221,7 +221,7 @@ def type_text(kind: ir.Type) -> str:
     if isinstance(kind, ir.Varbits):
         return f"varbit<{kind.max_width}>"
     if isinstance(kind, ir.StackType):
-        return f"{kind.element.name}[{kind.size}]"
+        return f"{type_text(kind.element)}[{kind.size}]"
     if isinstance(kind, ir.HeaderType | ir.StructType | ir.EnumType):
         return kind.name
     return "bool" if isinstance(kind, ir.Bool) else "error"

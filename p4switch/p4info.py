@@ -61,7 +61,8 @@ class _Builder:
         for value_set in program.value_sets:
             self.value_set(value_set)
         for register in program.registers:
-            self.register(register)
+            if register.in_p4info:
+                self.register(register)
         for digest in program.digests:
             message = info.digests.add()
             _preamble(message, digest.identity)
@@ -332,4 +333,4 @@ def text_of(info: pb.P4Info) -> str:
     from google.protobuf import text_format
 
     lines: Iterable[str] = ("# proto-file: p4/config/v1/p4info.proto", "# proto-message: p4.config.v1.P4Info", "")
-    return "\n".join(lines) + "\n" + text_format.MessageToString(info)
+    return "\n".join(lines) + "\n" + text_format.MessageToString(info, as_utf8=False)

@@ -52,7 +52,7 @@ class Expressions:
             ir.Const: self._const,
             ir.Var: self._var,
             ir.Field: lambda e: f"{self.value(e.base)}.{member(e.base.type, e.name)}",
-            ir.Index: lambda e: self._index(e, self.layout.zero_header(e.type)),
+            ir.Index: lambda e: self._index(e, self.value(e.base), self.layout.zero(e.type)),
             ir.StackNext: self._stack_next,
             ir.StackLast: self._stack_last,
             ir.StackLastIndex: lambda e: f"({self.value(e.base)}.next_ - 1u)",
@@ -78,7 +78,7 @@ class Expressions:
             case ir.Field():
                 return f"{self.place(e.base)}.{member(e.base.type, e.name)}"
             case ir.Index():
-                return self._index(e, self.layout.scratch_header(e.type))
+                return self._index(e, self.place(e.base), self.layout.scratch(e.type))
             case ir.Var() | ir.StackNext() | ir.StackLast():
                 return self.value(e)
         raise EmitError(self.loc, f"a {type(e).__name__} cannot be assigned to")
@@ -169,10 +169,9 @@ class Expressions:
     def _var(self, e: ir.Var) -> str:
         return self.roots.get(e.name) or f"{self.local}{c_name(e.name)}"
 
-    def _index(self, e: ir.Index, beyond: str) -> str:
+    def _index(self, e: ir.Index, base: str, beyond: str) -> str:
         stack = e.base.type
         assert isinstance(stack, ir.StackType)
-        base = self.place(e.base) if isinstance(e.base, ir.Var | ir.Field) else self.value(e.base)
         if isinstance(e.index, ir.Const):
             return f"{base}.at[{e.index.value}]" if e.index.value < stack.size else beyond
         index = self.amount(e.index)

@@ -144,12 +144,12 @@ class Layout:
         self._basic.setdefault(f"wide{n}", f"P4_DEFINE_WIDE({n})")
         return f"p4_w{n}"
 
-    def zero_header(self, t: ir.Type) -> str:
-        """Name an invalid header with zero fields: what a stack gives beyond its end."""
+    def zero(self, t: ir.Type) -> str:
+        """Name a zero, or an invalid header: what an array gives beyond its end."""
         return self._fallback("zero", "static const", t)
 
-    def scratch_header(self, t: ir.Type) -> str:
-        """Name a header that nobody reads: where writes beyond a stack's end go."""
+    def scratch(self, t: ir.Type) -> str:
+        """Name what nobody reads: where writes beyond an array's end go."""
         return self._fallback("scratch", "static", t)
 
     def declarations(self) -> str:

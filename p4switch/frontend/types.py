@@ -211,16 +211,25 @@ class Struct(Type):
 
 
 class Stack(Type):
-    """A stack of headers or header unions."""
+    """An array: of headers or header unions, which is a stack, or of other data."""
 
-    def __init__(self, element: Struct, size: int) -> None:
+    def __init__(self, element: Type, size: int) -> None:
         self.name = f"{element}[{size}]"
         self.element = element
         self.size = size
 
+    @property
+    def of_headers(self) -> bool:
+        """Whether it is a header stack, with next, last, push_front and the like."""
+        return isinstance(self.element, Struct) and self.element.kind in ("header", "header_union")
+
+    @property
+    def what(self) -> str:
+        return "stack" if self.of_headers else "array"
+
     @cached_property
     def lowered(self) -> ir.StackType:
-        return ir.StackType(self.element.lowered, self.size)  # type: ignore[arg-type]
+        return ir.StackType(self.element.ir, self.size)
 
     @property
     def ir(self) -> ir.Type:
@@ -282,6 +291,23 @@ def leaves(t: Type, prefix: str = "") -> Iterator[tuple[str, Type]]:
         yield prefix, t
 
 
+def count_leaves(t: Type) -> int:
+    """Count the scalar parts of a type."""
+    if isinstance(t, Struct):
+        return sum(count_leaves(field) for field in t.fields.values())
+    return t.size * count_leaves(t.element) if isinstance(t, Stack) else 1
+
+
+def only_bits(t: Type) -> bool:
+    """Whether a type is made of bits alone, so that it has a place inside a header: structs and arrays may be."""
+    base = underlying(t)
+    if isinstance(base, Stack):
+        return only_bits(base.element)
+    if isinstance(base, Struct):
+        return base.kind == "struct" and all(only_bits(field) for field in base.fields.values())
+    return isinstance(base, Bits) or base is BOOL or base is UNKNOWN
+
+
 def underlying(t: Type) -> Type:
     """Strip distinct types and serializable enums down to their representation."""
     while isinstance(t, NewType | SerEnum):
@@ -292,7 +318,7 @@ def underlying(t: Type) -> Type:
 def contains_header(t: Type) -> bool:
     """Whether a value of the type holds validity bits, so that an uninitialized one must be made invalid."""
     if isinstance(t, Stack):
-        return True
+        return contains_header(t.element)
     if isinstance(t, Struct):
         return t.kind in ("header", "header_union") or any(contains_header(f) for f in t.fields.values())
     return False

@@ -45,7 +45,7 @@ def run_stf(program: BuildResult, script: Path, trace: bool = False) -> list[str
     statements = parse(script)
     dataplane = DataPlane(SwitchOptions(trace=trace), program.runtime)
     dataplane.load(program.library)
-    runner = _Runner(dataplane, Names(program.p4info))
+    runner = Runner(dataplane, Names(program.p4info))
     return runner.run(statements)
 
 
@@ -53,11 +53,11 @@ def configure(program: BuildResult, dataplane: DataPlane, script: Path) -> None:
     """Carry out what a script writes into a switch; its packets and what it expects are passed over.
 
     Raises StfError for a script that makes no sense."""
-    runner = _Runner(dataplane, Names(program.p4info))
+    runner = Runner(dataplane, Names(program.p4info))
     runner.run([s for s in parse(script) if s.keyword in _WRITES])
 
 
-class _Runner:
+class Runner:
     def __init__(self, dataplane: DataPlane, names: Names) -> None:
         self.dataplane = dataplane
         self.names = names

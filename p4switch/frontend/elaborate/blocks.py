@@ -45,7 +45,10 @@ class Blocks(Tables):
             )
         kind, decl = self.instance_type(node.type, node.args)
         full_name = control_plane_name(node.name, node.annotations, self.prefix)
-        return self.instance(kind, decl, node.args, node.name, full_name, node.annotations, node.loc)
+        # p4c leaves registers whose type is called by a typedef out of P4Info, or fails.
+        written = node.type.name if isinstance(node.type, ast.NamedType) else ""
+        shown = not isinstance(kind, ty.Extern) or kind.decl.name != "register" or written == "register"
+        return self.instance(kind, decl, node.args, node.name, full_name, node.annotations, node.loc, shown)
 
     def instance_type(self, ref: ast.TypeRef, args: tuple[ast.Argument, ...]) -> tuple[ty.Type, ast.Decl | None]:
         if isinstance(ref, ast.NamedType) and ref.args is None:
@@ -102,7 +105,9 @@ class Blocks(Tables):
         full_name: str,
         annotations: tuple[ast.Annotation, ...],
         loc: Loc,
+        shown: bool = True,
     ) -> Operand:
+        """Make an instance; a register that is not `shown` is kept out of P4Info."""
         if kind is ty.UNKNOWN:
             return UnknownVal()
         if isinstance(kind, ty.Extern):
@@ -110,7 +115,7 @@ class Blocks(Tables):
             if kind.decl.type_params and not kind.args:
                 self.fail(loc, f"extern {kind} needs type arguments")
             passed = self.constructor_args(f"constructor of {kind.decl.name}", params, args, kind, loc)
-            return self.extern_instance(kind, passed, name, full_name, annotations, loc)
+            return self.extern_instance(kind, passed, name, full_name, annotations, loc, shown)
         if not isinstance(kind, ty.Callable) or isinstance(decl, ast.PackageDecl):
             if isinstance(decl, ast.PackageDecl) and isinstance(kind, ty.Callable):
                 return self.package_instance(kind, decl, args, name, loc)

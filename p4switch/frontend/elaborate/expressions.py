@@ -253,6 +253,8 @@ class Expressions(Operators):
     match_kinds: dict[str, Loc]
 
     def stack_member(self, base: Value, kind: ty.Stack, name: str, loc: Loc) -> Operand:
+        if not kind.of_headers and name in STACK_MEMBERS:
+            self.fail(loc, f"'.{name}' of array {kind}", "only header stacks have it")
         if name == "size":
             return const(ty.bits(32), kind.size)
         if name == "lastIndex":
@@ -267,7 +269,8 @@ class Expressions(Operators):
             return Value(kind.element, ir.StackLast(kind.element.ir, base.expr), base.lvalue, base.readonly)
         if name in ("push_front", "pop_front") or name in SIZE_METHODS:
             return MethodVal(base, name)
-        self.fail(loc, f"stack {kind} has no member '{name}'", did_you_mean(name, STACK_MEMBERS, "members"))
+        members = STACK_MEMBERS if kind.of_headers else SIZE_METHODS
+        self.fail(loc, f"{kind.what} {kind} has no member '{name}'", did_you_mean(name, members, "members"))
 
     def frame_kind(self) -> str:
         """Kind of the block that is filled: 'parser', 'control' or ''."""
@@ -324,7 +327,7 @@ class Expressions(Operators):
                 if isinstance(kind, ty.Bits) and position is not None
                 else ""
             )
-            self.fail(node.loc, f"{base.what} cannot be indexed", hint or "header stacks and tuples can")
+            self.fail(node.loc, f"{base.what} cannot be indexed", hint or "header stacks, arrays and tuples can")
         if position is not None:
             if not 0 <= position < kind.size:
                 self.fail(node.index.loc, f"index {position} is outside of {kind}", f"valid: 0 to {kind.size - 1}")

@@ -465,12 +465,13 @@ class Externs(Arguments):
         full_name: str,
         annotations: tuple[ast.Annotation, ...],
         loc: Loc,
+        shown: bool = True,
     ) -> ExternVal:
         """Make the IR object of an extern instance."""
         ir_name = self.names.unique(full_name.replace(".", "_"))
         values = [a.value for a in args]
         extern = kind.decl.name
-        self.has_type_info = self.has_type_info or not self.dead
+        self.has_type_info = self.has_type_info or (shown and not self.dead)
         if extern == "register":
             element = ty.underlying(kind.args[0])
             if element is ty.BOOL:
@@ -484,7 +485,7 @@ class Externs(Arguments):
                 size = self.count(args[0], "a register's size")
                 index = self.type_info.mention(kind.args[1]) if len(kind.args) > 1 else ""
                 spec = self.type_info.spec(kind.args[0])
-                register = ir.Register(ir_name, NOT_IDENTIFIED, lowered, size, spec, index)
+                register = ir.Register(ir_name, NOT_IDENTIFIED, lowered, size, spec, index, shown)
                 self.objects.add("register", full_name, annotations, register)
             elif element is not ty.UNKNOWN:
                 self.unsupported(

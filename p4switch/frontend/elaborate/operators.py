@@ -120,7 +120,7 @@ class Operators(ElaboratorBase):
             if len(operand.items) > target.size or (len(operand.items) < target.size and not operand.rest):
                 self.fail(loc, f"{target} has {target.size} elements, {len(operand.items)} given")
             parts = [self.convert(i, target.element, loc) for i in operand.items]
-            parts += [InvalidVal(target.element) for _ in range(target.size - len(parts))]
+            parts += [self.default_value(target.element, loc) for _ in range(target.size - len(parts))]
             return Aggregate(target, parts)
         if isinstance(target, ty.ListOf) and isinstance(operand, ListVal):
             return ListVal([self.convert(i, target.element, loc) for i in operand.items])
@@ -158,7 +158,7 @@ class Operators(ElaboratorBase):
                 return InvalidVal(target)
             return Aggregate(target, [self.default_value(t, loc) for t in target.fields.values()])
         if isinstance(target, ty.Stack):
-            return Aggregate(target, [InvalidVal(target.element) for _ in range(target.size)])
+            return Aggregate(target, [self.default_value(target.element, loc) for _ in range(target.size)])
         if isinstance(ty.underlying(target), ty.Varbit) or not target.is_data:
             self.fail(loc, f"{target} has no default value")
         return const(target, 0)
@@ -439,7 +439,7 @@ class Operators(ElaboratorBase):
         if isinstance(operand, Aggregate):
             return operand.parts[index]
         field = kind.fields[name]
-        return InvalidVal(field) if isinstance(field, ty.Struct) else const(field, 0)
+        return InvalidVal(field) if isinstance(field, ty.Struct) else self.default_value(field, _NOWHERE)
 
     def element(self, operand: Operand, index: int) -> Operand:
         kind = operand.type

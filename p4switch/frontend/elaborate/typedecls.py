@@ -19,7 +19,8 @@ _SIMPLE = {
     "void": ty.VOID,
     "_": ty.UNKNOWN,
 }
-MAX_STACK = 4096
+MAX_ARRAY = 4096
+MAX_LEAVES = 65_536  # of an array, whose elements may be arrays
 
 
 NO_ERROR = "NoError"  # what parser_error is while nothing has gone wrong
@@ -35,7 +36,7 @@ class Types(Expressions):
         self.unions: dict[str, ty.Struct] = {}
         self._specialized: dict[tuple[int, tuple[ty.Type, ...]], ty.Type] = {}
         self._tuples: dict[tuple[ty.Type, ...], ty.Struct] = {}
-        self._stacks: dict[tuple[ty.Struct, int], ty.Stack] = {}
+        self._arrays: dict[tuple[ty.Type, int], ty.Stack] = {}
 
     # -------------------------------------------------------------------------------------------------- references
 
@@ -49,11 +50,15 @@ class Types(Expressions):
             size = self.constant_int(ref.size, "a stack's size")
             if element is ty.UNKNOWN:
                 return ty.UNKNOWN
-            if not isinstance(element, ty.Struct) or element.kind not in ("header", "header_union"):
-                self.fail(ref.loc, f"stack of {element}", "only headers and header unions form stacks")
-            if not 1 <= size <= MAX_STACK:
-                self.fail(ref.size.loc, f"a stack of {size} elements", f"sizes: 1 to {MAX_STACK}")
-            return self.stack_of(element, size)
+            if not element.is_data:
+                self.fail(ref.loc, f"array of {element}", "arrays are of data")
+            found = self.array_of(element, size)
+            if not 1 <= size <= MAX_ARRAY:
+                self.fail(ref.size.loc, f"{found.what} of {size} elements", f"sizes: 1 to {MAX_ARRAY}")
+            if ty.count_leaves(found) > MAX_LEAVES:
+                message = f"{found.what} {found} has {ty.count_leaves(found)} fields in all"
+                self.fail(ref.size.loc, message, f"at most {MAX_LEAVES}")
+            return found
         if isinstance(ref, ast.TupleTypeRef):
             return self.tuple_of(tuple(self.resolve_type(a) for a in ref.args))
         assert isinstance(ref, ast.ListTypeRef)
@@ -120,10 +125,10 @@ class Types(Expressions):
             self._tuples[items] = found
         return found
 
-    def stack_of(self, element: ty.Struct, size: int) -> ty.Stack:
-        found = self._stacks.get((element, size))
+    def array_of(self, element: ty.Type, size: int) -> ty.Stack:
+        found = self._arrays.get((element, size))
         if found is None:
-            found = self._stacks[(element, size)] = ty.Stack(element, size)
+            found = self._arrays[(element, size)] = ty.Stack(element, size)
         return found
 
     # ------------------------------------------------------------------------------------------------ declarations
@@ -172,9 +177,10 @@ class Types(Expressions):
                     field.loc, f"field '{field.name}' of a header union has type {kind}", "its fields are headers"
                 )
         elif decl.kind == "header":
-            nested = isinstance(base, ty.Struct) and base.kind == "struct"
-            if not (isinstance(base, ty.Bits | ty.Varbit) or base is ty.BOOL or nested):
-                hint = "fields of headers: bit<W>, int<W>, varbit<W>, bool, serializable enums and structs of those"
+            if not isinstance(base, ty.Varbit) and not ty.only_bits(base):
+                hint = (
+                    "fields of headers: bit<W>, int<W>, varbit<W>, bool, serializable enums, structs and arrays of them"
+                )
                 self.fail(field.loc, f"field '{field.name}' of a header has type {kind}", hint)
         elif not kind.is_data and kind is not ty.INT and kind is not ty.STRING and not isinstance(base, ty.Struct):
             self.fail(field.loc, f"field '{field.name}' of a struct has type {kind}", "fields are data")

@@ -31,6 +31,8 @@ class TypeInfo:
             return ir.TypeSpec("error")
         if isinstance(kind, ty.Stack):
             element = self.spec(kind.element)
+            if not kind.of_headers:  # P4Info has no arrays of other data
+                return ir.TypeSpec("tuple", members=(element,) * kind.size)
             return ir.TypeSpec(f"{element.kind}_stack", kind.size, element.name)
         if isinstance(kind, ty.Struct) and kind.kind == "tuple":
             return ir.TypeSpec("tuple", members=tuple(self.spec(t) for t in kind.fields.values()))

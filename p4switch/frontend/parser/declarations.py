@@ -117,6 +117,7 @@ class DeclarationParser(StatementParser):
             field_annotations = self.annotations()
             type_ref = self.type_ref("a field's type")
             field_name, field_loc = self.name("a field name")
+            type_ref = self.array_of(type_ref)
             self.expect(";", f"field '{field_name}'")
             fields.append(ast.FieldDecl(field_loc, field_name, field_annotations, type_ref))
         self.expect("}", "the fields")
@@ -159,6 +160,8 @@ class DeclarationParser(StatementParser):
         else:
             target = self.type_ref()
         name, loc = self.name("a type's name")
+        if isinstance(target, ast.TypeRef):
+            target = self.array_of(target)
         self.declare(name, "type")
         self.expect(";", f"the definition of type '{name}'")
         return ast.TypedefDecl(loc, name, annotations, target, distinct)
@@ -183,6 +186,7 @@ class DeclarationParser(StatementParser):
             direction = self.advance() if self.kind in ("in", "out", "inout") else ""
             type_ref = self.type_ref("a parameter's type")
             name, loc = self.name("a parameter's name")
+            type_ref = self.array_of(type_ref)
             default = self.expression() if self.accept("=") else None
             params.append(ast.Parameter(loc, name, annotations, direction, type_ref, default))
             self.declare(name, "value")

@@ -90,13 +90,18 @@ class ExpressionParser(ParserBase):
                 result = ast.NamedType(loc, name, args_given, absolute)
         else:
             self.unexpected(f"expected {what}")
+        result = self.array_of(result)
+        self.depth -= 1
+        return result
+
+    def array_of(self, element: ast.TypeRef) -> ast.TypeRef:
+        """Parse the sizes that make a type an array or a stack, if any: behind the type or, as in C, behind a name."""
         while self.kind == "[":
             self.advance()
             size = self.expression()
             self.expect("]", "the stack's size")
-            result = ast.StackTypeRef(loc, result, size)
-        self.depth -= 1
-        return result
+            element = ast.StackTypeRef(element.loc, element, size)
+        return element
 
     def width(self) -> int | ast.Expr:
         if self.accept("("):

@@ -155,6 +155,7 @@ class StatementParser(ExpressionParser):
         if self.kind == "(":
             return self.instantiation(annotations, type_ref)
         name, loc = self.name("a variable name")
+        type_ref = self.array_of(type_ref)
         init = self.expression() if self.accept("=") else None
         self.expect(";", f"the declaration of '{name}'")
         self.declare(name, "value")
@@ -185,6 +186,7 @@ class StatementParser(ExpressionParser):
         self.advance()
         type_ref = self.type_ref()
         name, loc = self.name("a constant's name")
+        type_ref = self.array_of(type_ref)
         if not self.accept("="):
             self.unexpected(f"expected '=' after the constant's name '{name}'", "a constant needs a value")
         value = self.expression()
@@ -274,6 +276,7 @@ class StatementParser(ExpressionParser):
             if self.at_type() and self.starts_declaration():
                 type_ref = self.type_ref()
                 name, name_loc = self.name("a variable name")
+                type_ref = self.array_of(type_ref)
                 value = self.expression() if self.accept("=") else None
                 self.declare(name, "value")
                 init.append(ast.VarDecl(name_loc, name, annotations, type_ref, value))
