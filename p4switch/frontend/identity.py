@@ -62,16 +62,17 @@ def identify(objects: Iterable[Named]) -> None:
 
 
 def _check_names(objects: list[Named]) -> None:
-    """Tables and externs need names of their own; an action's may stand for several bindings of it."""
-    seen: set[tuple[str, str]] = set()
+    """Objects of a kind need names of their own; an action's may stand for several bindings of it."""
+    seen: dict[tuple[str, str], ir.Loc] = {}
     for item in objects:
         key = (item.kind, item.name)
-        if item.kind not in ("action", "controller_header") and key in seen:
+        shared = item.kind == "controller_header" or (item.kind == "action" and seen.get(key) == item.loc)
+        if key in seen and not shared:
             kind = item.kind.replace("_", " ")
             raise Failure(
                 item.loc, f"two objects of kind {kind} are called '{item.name}'", "use @name to tell them apart"
             )
-        seen.add(key)
+        seen[key] = item.loc
 
 
 def _ids(objects: list[Named]) -> dict[tuple[str, str], int]:

@@ -108,6 +108,8 @@ class Entries(Statements):
             if name in properties:
                 with self.collecting():
                     largest_first = bool(numeric(self.typed(properties[name].value, ty.BOOL)))
+        if any(e.priority is not None for e in entries[1:]) and entries[0].priority is None:
+            self.errors.error(entries[0].loc, "the first entry has no priority, but others have", "give it one as well")
         delta = 1
         if "priority_delta" in properties:
             delta = self.constant_int(properties["priority_delta"].value, "priority_delta")

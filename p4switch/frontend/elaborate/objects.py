@@ -45,8 +45,10 @@ class Objects:
         annotations: tuple[ast.Annotation, ...],
         value: object,
         position: tuple[int, ...] | None = None,
+        loc: ir.Loc | None = None,
     ) -> Named:
-        found = Named(kind, name, annotations, value, self.position if position is None else position, self.loc)
+        """Note an object; position and loc where its declaration is not the one that is elaborated."""
+        found = Named(kind, name, annotations, value, self.position if position is None else position, loc or self.loc)
         self.named.append(found)
         return found
 

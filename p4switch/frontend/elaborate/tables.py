@@ -65,7 +65,7 @@ class Tables(KeyNames):
         position = action.position
         if action.prefix is None:
             self.top_level.add(ir_name)
-        found = self.objects.add("action", full_name, action.decl.annotations, value, position)
+        found = self.objects.add("action", full_name, action.decl.annotations, value, position, action.decl.loc)
         found.types = tuple(self.type_info.log[mark:])
         return ir_name
 
@@ -78,7 +78,7 @@ class Tables(KeyNames):
         full_name = control_plane_name(action.decl.name, action.decl.annotations, action.prefix)
         position = action.position if action.prefix is not None else (*self.objects.position[:2], -1)
         value = ir.ActionInfo(NOT_IDENTIFIED, ())
-        self.objects.add("action", full_name, action.decl.annotations, value, position)
+        self.objects.add("action", full_name, action.decl.annotations, value, position, action.decl.loc)
 
     def param_type(self, param: ast.Parameter, scope: Scope) -> ty.Type:
         with self.scoped(scope):
