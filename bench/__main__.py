@@ -17,6 +17,7 @@ RESULTS = Path(__file__).resolve().parent.parent / "build" / "bench" / "results.
 
 BENCHES = {
     "packet_rate": "one switch: frames per second against a plain forwarder, and round trip",
+    "programs": "one switch: an IPv4 router, a load balancer and telemetry, against a plain forwarder",
     "tables": "one switch: frames per second by entries, updates, updates under traffic, rounds inside",
     "credits": "one switch: what credits cost, and what holding frames takes",
     "llr": "one switch, then two: what link-layer retry costs where it is off, and where it is on",

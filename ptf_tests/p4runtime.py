@@ -19,6 +19,11 @@ RPC_TIMEOUT_S: Final = 10.0
 ELECTION_ID: Final = 1
 
 
+_KINDS: Final = (
+    *("tables", "actions", "counters", "meters", "registers", "action_profiles", "controller_packet_metadata"),
+)
+
+
 class P4RuntimeError(Exception):
     """A request that the switch refused, or that cannot be made of this P4Info."""
 
@@ -54,7 +59,7 @@ class Names:
     def __init__(self, p4info: p4i.P4Info) -> None:
         self.p4info = p4info
         self._by_kind: dict[str, dict[str, Any]] = {}
-        for kind in ("tables", "actions", "counters", "meters", "registers", "controller_packet_metadata"):
+        for kind in _KINDS:
             named = self._by_kind[kind] = {}
             for item in getattr(p4info, kind):
                 named[item.preamble.alias] = named[item.preamble.name] = item
@@ -75,15 +80,20 @@ class Names:
         """Return the aliases of all objects of a kind."""
         return {item.preamble.alias for item in getattr(self.p4info, kind)}
 
-    def entry(self, table: str, match: Mapping[str, int], action: str = "", **params: int) -> Any:
-        """Build a table entry, with an exact match for each field of `match`; without an action it only names one."""
+    def entry(self, table: str, match: Mapping[str, int | tuple[int, int]], action: str = "", **params: int) -> Any:
+        """Build a table entry; without an action it only names one.
+
+        match: by name of the key, a value; of lpm keys (value, prefix length), of ternary ones (value, mask), of
+        ranges (low, high). What is left out of these matches anything; exact keys must be there.
+        """
         info = self.find("tables", table)
-        fields = {field.name: field.id for field in info.match_fields}
-        if fields.keys() != match.keys():
+        fields = {field.name: field for field in info.match_fields}
+        exact = {field.name for field in info.match_fields if field.match_type == p4i.MatchField.EXACT}
+        if not exact <= match.keys() <= fields.keys():
             raise P4RuntimeError(f"{table} matches on {', '.join(fields)}, not on {', '.join(match)}")
         entry = p4r.TableEntry(table_id=info.preamble.id)
         for name, value in match.items():
-            entry.match.add(field_id=fields[name]).exact.value = canonical(value)
+            _set_match(entry.match.add(field_id=fields[name].id), fields[name].match_type, value)
         if action:
             of_action = self.find("actions", action)
             ids = {param.name: param.id for param in of_action.params}
@@ -93,6 +103,18 @@ class Names:
             for name, value in params.items():
                 entry.action.action.params.add(param_id=ids[name], value=canonical(value))
         return entry
+
+
+def _set_match(match: Any, kind: int, value: int | tuple[int, int]) -> None:
+    """Fill in one key of an entry."""
+    if not isinstance(value, tuple):
+        (match.optional if kind == p4i.MatchField.OPTIONAL else match.exact).value = canonical(value)
+    elif kind == p4i.MatchField.LPM:
+        match.lpm.value, match.lpm.prefix_len = canonical(value[0]), value[1]
+    elif kind == p4i.MatchField.TERNARY:
+        match.ternary.value, match.ternary.mask = map(canonical, value)
+    else:
+        match.range.low, match.range.high = map(canonical, value)
 
 
 class P4RuntimeClient:

@@ -193,6 +193,13 @@ class Bmv2:
         assert found, said
         return int(found.group(1))
 
+    def register_read_all(self, register_id: int) -> list[int]:
+        name = self._names[register_id]
+        said = self._cli(f"register_read {name}")
+        found = re.search(rf"{re.escape(name)}=\s*([\d, ]+)", said)
+        assert found, said
+        return [int(word) for word in found.group(1).split(",")]
+
     def register_write(self, register_id: int, index: int, value: int) -> None:
         self._cli(f"register_write {self._names[register_id]} {index} {value}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from p4switch import ir
@@ -49,8 +50,10 @@ class Tables(KeyNames):
 
     # ------------------------------------------------------------------------------------------------------ actions
 
-    def table_action(self, action: ActionVal, bound: list[Passed]) -> str:
-        """Make the ir.Action that a table runs: one per action, or per binding of directional parameters."""
+    def table_action(self, action: ActionVal, bound: list[Passed], binding: Sequence[ir.Stmt] = ()) -> str:
+        """Make the ir.Action that a table runs: one per action, or per binding of directional parameters.
+
+        binding: the side effects of the bound arguments, which each run of the action has, and begins with."""
         directional = any(p.direction for p in action.decl.params)
         key = (id(action.decl), id(action.scope))
         if not directional and key in self._actions:
@@ -60,6 +63,7 @@ class Tables(KeyNames):
         self._actions[key] = ir_name
         mark = len(self.type_info.log)
         value = self.action_body(action, bound, ir_name)
+        value = replace(value, body=(*binding, *value.body))
         if exits(value.body):
             self.exiting.add(ir_name)
         position = action.position
@@ -167,13 +171,12 @@ class Tables(KeyNames):
             self.errors.error(node.loc, f"table '{node.name}' has no actions", "add actions = { ... }")
         for ref in node.actions:
             with self.collecting():
-                with self.capture() as statements:
+                with self.capture() as binding:
                     action, bound = self.action_ref(ref)
-                table.key_statements.extend(statements)  # as p4c has it: before the lookup, also of what is not chosen
                 if ref.name in refs:
                     self.fail(ref.loc, f"action '{ref.name}' is listed twice in table '{node.name}'")
                 refs[ref.name] = action
-                name = self.table_action(action, bound)
+                name = self.table_action(action, bound, binding)
                 table.action_names.append(ref.name)
                 actions.append(
                     ir.TableAction(

@@ -19,15 +19,43 @@ from p4switch.stf.names import Names
 from p4switch.stf.runner import Runner
 from p4switch.stf.script import parse
 
-from ..bmv2 import INSTALLED, Bmv2, Refused, bmv2, compile_for_bmv2
+from ..bmv2 import INSTALLED, Bmv2, Died, Refused, bmv2, compile_for_bmv2
 
 PROGRAMS = Path(__file__).parent / "programs"
 SCRIPTS = sorted(PROGRAMS.glob("*.stf"))
-REFUSED: dict[str, str] = {}
-DIFFERENT: dict[str, str] = {}
-NOT_RANDOM: dict[str, str] = {}
+REFUSED = {  # programs, and what p4c says
+    "arrays": "Cannot evaluate initializer for constant",
+    "const_entries": "Cannot cast implicitly type 'bit<8>' to type 'Op'",
+    "division": "could not evaluate expression at compilation time",
+    "drops": r"Expected 1 argument for mark_to_drop\(\)",
+    "enums_errors": "width not well-defined for values of type Color",
+    "exit_shared": "contains a path from table I.shared.t back to itself",
+    "lists": "BMV2 does not support for-in loops",
+    "long_headers": "8184 size too large",
+    "loops": "BMV2 does not support for-in loops",
+    "old_forms": "resubmit: unknown extern function",
+    "pragmas": "syntax error, unexpected INTEGER",
+    "randoms": "BMV2 does not support for-in loops",
+    "struct_registers": "cells.read",
+}
+DIFFERENT = {  # scripts, and how BMv2 differs: see docs/p4switch.md
+    "endless_loops": "a parser loop is left after some rounds",
+    "parser_select": "no matching case of a select is no error",
+    "registers_counters": "the sign of int<W> in registers is lost",
+    "wide": "its command line shows 64 bits of a register",
+}
+DIES = {"union_stacks"}  # scripts that BMv2 does not survive
+NOT_RANDOM = {  # programs that random frames lead to where BMv2 is known to differ
+    "endless_loops": DIFFERENT["endless_loops"],
+    "logging": "an assert that fails aborts BMv2",
+    "parser_select": DIFFERENT["parser_select"],
+    "registers_counters": DIFFERENT["registers_counters"],
+    "stacks": "it reads headers that are not valid, which on BMv2 hold what another packet left",
+    "union_stacks": "BMv2 does not survive it",
+}
 FRAMES = 60
 ENTRIES = 6
+CELLS = 16
 PORTS = (1, 2, 3)
 
 pytestmark = pytest.mark.skipif(not INSTALLED, reason="BMv2 is not installed")
@@ -35,6 +63,10 @@ pytestmark = pytest.mark.skipif(not INSTALLED, reason="BMv2 is not installed")
 
 def program_of(script: Path) -> Path:
     return script.with_name(script.name.split(".")[0] + ".p4")
+
+
+def run(switch: Bmv2, p4info: p4i.P4Info, script: Path) -> list[str]:
+    return Runner(cast("DataPlane", switch), Names(p4info)).run(parse(script))
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda s: s.stem)
@@ -46,7 +78,11 @@ def test_script(script: Path, tmp_path: Path) -> None:
         return
     p4info, config = compile_for_bmv2(program, tmp_path)
     with bmv2(p4info, config, tmp_path) as switch:
-        failures = Runner(cast("DataPlane", switch), Names(p4info)).run(parse(script))
+        if script.stem in DIES:
+            with pytest.raises(Died):
+                run(switch, p4info, script)
+            return
+        failures = run(switch, p4info, script)
     if script.stem in DIFFERENT:
         assert failures, f"BMv2 no longer differs: {DIFFERENT[script.stem]}"
     else:
@@ -109,15 +145,14 @@ def some_entries(rng: random.Random, p4info: p4i.P4Info, seen: Sequence[bytes]) 
 
 
 def some_frames(rng: random.Random, seen: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Frames like those of the script, some bytes changed, some cut or longer."""
+    """Frames like those of the script, some bytes changed, some longer.
+
+    None is cut: most programs here read a header that is not valid then, and BMv2 has another packet's fields in it."""
     for _ in range(FRAMES):
         data = bytearray(rng.choice(seen))
         for _ in range(rng.choice((0, 1, 1, 2, 4))):
             data[rng.randrange(len(data))] = rng.choice((0, 1, 2, 3, 255, rng.randrange(256)))
-        kind = rng.randrange(8)
-        if kind == 0:
-            del data[rng.randrange(1, len(data) + 1) :]
-        elif kind == 1:
+        if rng.random() < 0.2:
             data += rng.randbytes(rng.randrange(1, 40))
         yield rng.choice(PORTS), bytes(data)
 
@@ -148,5 +183,13 @@ def test_random(script: Path, tmp_path: Path) -> None:
         ours.load(built.library)
         fill(rng, ours, theirs, p4info, seen)
         for port, frame in some_frames(rng, seen):
-            wanted, got = sorted(theirs.inject(port, frame)), sorted(ours.inject(port, frame))
-            assert got == wanted, f"port {port}, frame {frame.hex()}"
+            wanted = sorted(out for out in theirs.inject(port, frame) if out[1])  # BMv2 "sends" what is empty
+            assert sorted(ours.inject(port, frame)) == wanted, f"port {port}, frame {frame.hex()}"
+        for counter in p4info.counters:
+            for cell in range(min(CELLS, counter.size)):
+                where = counter.preamble.id, cell
+                assert ours.counter_read(*where) == theirs.counter_read(*where), f"{counter.preamble.name}[{cell}]"
+        for register in p4info.registers:
+            if register.type_spec.bitstring.bit.bitwidth in range(1, 64):  # more is not shown
+                cells = ours.register_read_all(register.preamble.id)
+                assert cells == theirs.register_read_all(register.preamble.id), register.preamble.name

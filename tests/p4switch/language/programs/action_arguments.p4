@@ -1,4 +1,4 @@
-// Arguments of a table's actions that change something: evaluated before the lookup, whichever action it chooses.
+// Arguments of a table's actions that change something: evaluated when the action runs, and only then.
 #include <core.p4>
 #include <v1model.p4>
 header h_t { bit<8> a; bit<8> b; bit<8> c; bit<8> d; }

@@ -22,7 +22,8 @@ control E(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
         }
         if (std.ingress_global_timestamp != meta.came || std.egress_global_timestamp < meta.came) { hdr.h.a = 0xE3; }
         if (std.deq_qdepth != 0 || std.enq_qdepth != 0) { hdr.h.a = 0xE4; }
-        if ((bit<48>)std.enq_timestamp + (bit<48>)std.deq_timedelta != std.egress_global_timestamp) { hdr.h.a = 0xE5; }
+        if ((bit<48>)std.enq_timestamp > std.egress_global_timestamp) { hdr.h.a = 0xE5; }
+        if ((bit<48>)std.enq_timestamp + (bit<48>)std.deq_timedelta < std.egress_global_timestamp) { hdr.h.a = 0xE6; }
         if (!hdr.h.isValid()) {
             hdr.h.setValid();
             hdr.h.d = std.packet_length;
