@@ -44,7 +44,7 @@ def checksum(kind: str, data: bytes) -> int:
 
 
 def word_count(width: int) -> int:
-    return (width + 63) // 64
+    return max((width + 63) // 64, 1)
 
 
 _WORD = (1 << 64) - 1

@@ -19,7 +19,7 @@
 #define P4_ABI_VERSION 1
 #define P4_HEAD_MAX 9216      /* most bytes that a deparser may emit before the payload: the longest frame */
 #define P4_DROP_PORT 511      /* egress_spec after mark_to_drop, as on BMv2 */
-#define P4_WORDS(width) (((width) + 63) / 64)
+#define P4_WORDS(width) ((width) ? ((width) + 63) / 64 : 1) /* a value of no bits takes a word as well */
 
 /* v1model's standard_metadata_t, field by field; the emitter maps that struct to this one. */
 struct p4_std {

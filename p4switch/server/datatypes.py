@@ -52,7 +52,7 @@ class Field:
     def of(cls, described: _Described, types: Types, owner: str) -> Field:
         """Describe a field of a P4Info; INVALID_ARGUMENT when it has no usable width."""
         translation = types.translations.get(described.type_name.name)
-        if described.bitwidth <= 0 and not (translation is not None and translation.is_string):
+        if described.bitwidth < 0:
             raise RequestError(INVALID_ARGUMENT, f"P4Info: {owner} has bit width {described.bitwidth}")
         return cls(described.id, described.name, described.bitwidth, owner, described.type_name.name, translation)
 

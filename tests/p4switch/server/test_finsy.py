@@ -9,7 +9,7 @@ from typing import Any
 
 import finsy as fy
 import pytest
-from finsy.p4entity import P4ValueSetMember
+from finsy.p4entity import P4ValueSetMember, encode_updates
 from finsy.proto import p4r
 from google.protobuf import text_format
 
@@ -178,6 +178,40 @@ def test_two_clients(drive: Callable[..., None], empty_server: P4RuntimeServer) 
         other.close()
         await asyncio.wait_for(promoted, 5)
         await switch.insert(ENTRIES[:1])
+
+    drive(script)
+
+
+def test_atomicity(drive: Callable[..., None]) -> None:
+    """finsy has no word for the mode of a batch; its client's request() takes any message."""
+
+    async def script(switch: fy.Switch) -> None:
+        def updates(*addresses: int) -> list[Any]:
+            action = fy.P4TableAction("counted_forward", port=3)
+            made = [fy.P4TableEntry("exact_table", match=fy.P4TableMatch(dst=a), action=action) for a in addresses]
+            return encode_updates([+entry for entry in made], switch.p4info)
+
+        async def batch(atomicity: Any, *addresses: int) -> list[tuple[int, fy.GRPCStatusCode]]:
+            request = p4r.WriteRequest(device_id=1, updates=updates(*addresses), atomicity=atomicity)
+            assert switch._p4client is not None
+            try:
+                await switch._p4client.request(request)
+            except fy.P4ClientError as error:
+                return [(index, detail.canonical_code) for index, detail in error.details.items()]
+            return []
+
+        async def there() -> int:
+            return len(await read(switch, fy.P4TableEntry("exact_table")))
+
+        modes = p4r.WriteRequest
+        assert await batch(modes.CONTINUE_ON_ERROR, 1, 1, 2) == [(1, fy.GRPCStatusCode.ALREADY_EXISTS)]
+        assert await there() == 2
+        for mode in (modes.ROLLBACK_ON_ERROR, modes.DATAPLANE_ATOMIC):
+            failed = dict(await batch(mode, 3, 1))
+            assert failed == {0: fy.GRPCStatusCode.ABORTED, 1: fy.GRPCStatusCode.ALREADY_EXISTS}
+            assert await there() == 2
+        assert await batch(modes.DATAPLANE_ATOMIC, 3, 4) == []
+        assert await there() == 4
 
     drive(script)
 

@@ -67,6 +67,10 @@ def test_errors(run: Run, program: BuildResult) -> None:
     assert "ALREADY_EXISTS" in output
 
 
+def test_batches(run: Run, program: BuildResult) -> None:
+    run("batches.py", program)
+
+
 def test_packets(run: Run, program: BuildResult) -> None:
     run("packets.py", program)
 
