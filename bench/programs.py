@@ -50,7 +50,7 @@ def _routes(names: Names) -> Iterator[Any]:
     """Prefixes of 17 to 24 bits, and that of the frames' destination."""
     for number in range(ROUTES):
         length = 24 if not number else 17 + number % 8
-        prefix = (ADDRESS + (number << 8)) >> (32 - length) << (32 - length)
+        prefix = (ADDRESS + (number << 15)) >> (32 - length) << (32 - length)
         yield names.entry("routes", {"hdr.ipv4.dst": (prefix, length)}, "next_hop", dst=2, src=1, port=OUT)
 
 
@@ -66,9 +66,10 @@ def _padded(frame: Packet, size: int) -> bytes:
 def _balancer(names: Names) -> Iterator[Any]:
     """Rules of several masks of which the last admits the frames; a group of servers for their service."""
     for number in range(RULES):
-        admits = number == RULES - 1
-        source = (0, 0) if admits else (0x0B000000 + (number << 4), 0xFFFFFFFF << number % RULE_MASKS & 0xFFFFFFFF)
-        match = {"hdr.ipv4.src": (source[0] & source[1], source[1]), "hdr.udp.dst": (SERVICE_PORT, 0xFFFF)}
+        mask = 0xFFFFFFFF << number % RULE_MASKS & 0xFFFFFFFF
+        match = {"hdr.udp.dst": (SERVICE_PORT, 0xFFFF)}
+        if number < RULES - 1:
+            match["hdr.ipv4.src"] = (0x0B000000 + (number << 4) & mask, mask)
         rule = names.entry("rules", match, "admit", flow=number)
         rule.priority = RULES - number
         yield rule

@@ -38,7 +38,7 @@ SIZES: Final = {64: "64 B", 1500: "1,500 B"}
 ROUNDS: Final = 3
 WARM_UP_S: Final = 0.3
 WINDOW_S: Final = 1.0
-BATCH: Final = 2000
+BATCH: Final = 1000
 """Entities per Write."""
 FORWARDER_RATIO: Final = 0.8
 BMV2_RATIO: Final = 15.0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -42,7 +43,10 @@ def in_namespace(module: str, timeout_s: int = 300) -> Iterator[Measurement]:
     command = ["unshare", "--net", sys.executable, "-m", f"bench.{module}", "inside"]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=timeout_s)
     if done.returncode:
-        raise RuntimeError(f"the measuring process failed, it needs root: {done.stderr.strip()[-500:]}")
+        said = done.stderr.strip()
+        raised = list(re.finditer(r"^[\w.]*(Error|Exception|Expired): ", said, re.MULTILINE))
+        said = said[raised[-1].start() :][:500] if raised else said[-500:]
+        raise RuntimeError(f"the measuring process failed, it needs root: {said}")
     for row in json.loads(done.stdout.splitlines()[-1]):
         yield Measurement(**row)
 
