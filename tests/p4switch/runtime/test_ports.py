@@ -459,6 +459,12 @@ class Flood:
         self._thread.join()
 
 
+def test_packets_come_before_the_control_plane(running: DataPlane) -> None:
+    names = {int(task.name): (task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()}
+    niceness = {name: os.getpriority(os.PRIO_PROCESS, task) for task, name in names.items()}
+    assert niceness["p4switch"] == os.getpriority(os.PRIO_PROCESS, 0) - 5, niceness
+
+
 def test_ten_thousand_inserts_lose_no_frame(wires: tuple[FarEnd, FarEnd], running: DataPlane) -> None:
     one, two = wires
     flood = Flood(one)
