@@ -37,15 +37,15 @@ class MemberEntities:
                 raise RequestError(ALREADY_EXISTS, f"{what} exists already; MODIFY it")
             if 0 < state.profile.size <= len(state.members):
                 raise RequestError(RESOURCE_EXHAUSTED, f"{what}: the profile holds {state.profile.size} members")
-            state.members[number] = Member(self._decode(state, message, what))
-            return lambda: state.members.__delitem__(number)
+            state.add(number, Member(self._decode(state, message, what)))
+            return lambda: state.drop(number)
         member = state.member(number)
         if kind == DELETE:
             _refuse_users(len(member.users), "table entries", what)
             groups = [n for n, group in state.groups.items() if any(share.member == number for share in group.members)]
             _refuse_users(len(groups), "groups", what)
-            del state.members[number]
-            return lambda: state.members.__setitem__(number, member)
+            state.drop(number)
+            return lambda: state.add(number, Member(member.call, member.users))
         old = member.call
         self._profiles.set_call(state, number, self._decode(state, message, what))
         return lambda: self._profiles.set_call(state, number, old)
@@ -90,18 +90,18 @@ class GroupEntities:
                 raise RequestError(ALREADY_EXISTS, f"{what} exists already; MODIFY it")
             _check_max_size(state, message.max_size, what)
             members = self._decode(state, message, message.max_size, what)
-            state.groups[number] = Group(members, message.max_size)
-            return lambda: state.groups.__delitem__(number)
+            self._add(state, number, Group(members, message.max_size))
+            return lambda: self._drop(state, number)
         group = state.group(number)
         if kind == DELETE:
             _refuse_users(len(group.users), "table entries", what)
-            del state.groups[number]
-            return lambda: state.groups.__setitem__(number, group)
+            self._drop(state, number)
+            return lambda: self._add(state, number, group)
         if message.max_size != group.max_size:
             raise RequestError(INVALID_ARGUMENT, f"{what}: max_size is {group.max_size} and cannot be changed")
         old = group.members
-        self._set(number, group, self._decode(state, message, group.max_size, what))
-        return lambda: self._set(number, group, old)
+        self._set(state, number, self._decode(state, message, group.max_size, what))
+        return lambda: self._set(state, number, old)
 
     def read(self, query: p4r.ActionProfileGroup, sink: Sink) -> None:
         for state in _select(self._profiles, query.action_profile_id, sink):
@@ -118,8 +118,21 @@ class GroupEntities:
                         if share.watch is not None:
                             share.watch.put(part)
 
-    def _set(self, number: int, group: Group, members: tuple[Share, ...]) -> None:
+    @staticmethod
+    def _add(state: ProfileState, number: int, group: Group) -> None:
+        state.groups[number] = group
+        state.fit(share.member for share in group.members)
+
+    @staticmethod
+    def _drop(state: ProfileState, number: int) -> None:
+        group = state.groups.pop(number)
+        state.fit(share.member for share in group.members)
+
+    def _set(self, state: ProfileState, number: int, members: tuple[Share, ...]) -> None:
+        group = state.groups[number]
+        affected = {share.member for share in (*group.members, *members)}
         group.members = members
+        state.fit(affected)
         self._profiles.renew(number, group)
 
     def _decode(

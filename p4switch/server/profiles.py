@@ -3,12 +3,17 @@
 The data plane's entries carry actions of their own and know nothing of profiles: a member is written into every entry
 that refers to it, and again when it changes; an entry that refers to a group gets the actions of its members to choose
 from. What an entry refers to is part of its note (table_state.py).
+
+Which member a packet gets is the hash of its selector fields modulo the number of members: their order counts. It is
+BMv2's, which numbers members as they come, with the lowest number that is free, and as many more as a member's greatest
+weight in a group asks for; a group's members are in the order of these numbers, those of a one shot as written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from math import gcd
 
 from finsy.proto import p4r
@@ -80,8 +85,11 @@ class Reference:
 
 @dataclass
 class Member:
+    """handles: its numbers, one for each time that it may stand in a group."""
+
     call: Call
     users: set[User] = field(default_factory=set)
+    handles: list[int] = field(default_factory=list)
 
 
 @dataclass
@@ -92,6 +100,10 @@ class Group:
     max_size: int
     users: set[User] = field(default_factory=set)
 
+    def counts(self) -> dict[int, int]:
+        """How many times each member stands in the group: its weight, reduced where the sum would be too large."""
+        return dict(zip((share.member for share in self.members), _counts(self.members), strict=True))
+
 
 @dataclass
 class ProfileState:
@@ -101,6 +113,30 @@ class ProfileState:
     members: dict[int, Member] = field(default_factory=dict)
     groups: dict[int, Group] = field(default_factory=dict)
     one_shots: dict[User, Reference] = field(default_factory=dict)
+    _free: list[int] = field(default_factory=list)  # a heap of handles below _next
+    _next: int = 0
+
+    def add(self, number: int, member: Member) -> None:
+        """Take in a member, new or one that was dropped."""
+        self.members[number] = member
+        self.fit([number])
+
+    def drop(self, number: int) -> None:
+        """Forget a member that no group has."""
+        for handle in self.members.pop(number).handles:
+            heappush(self._free, handle)
+
+    def fit(self, numbers: Iterable[int]) -> None:
+        """Give these members as many handles as the groups that they are in need."""
+        counts = [group.counts() for group in self.groups.values()]
+        for number in sorted(set(numbers) & self.members.keys()):
+            handles = self.members[number].handles
+            wanted = max(1, *(each.get(number, 1) for each in counts)) if counts else 1
+            while len(handles) < wanted:
+                handles.append(heappop(self._free) if self._free else self._next)
+                self._next = max(self._next, handles[-1] + 1)
+            while len(handles) > wanted:
+                heappush(self._free, handles.pop())
 
     def member(self, number: int) -> Member:
         if number not in self.members:
@@ -163,12 +199,13 @@ class Profiles(DataPlaneUser):
             return None
         state = self.states[table.implementation]
         if reference.shots is not None:
-            return _repeat((shot.call, shot.weight) for shot in reference.shots if self._alive(shot.watch))
-        return _repeat(
-            (state.member(share.member).call, share.weight)
-            for share in state.group(reference.group).members
-            if self._alive(share.watch)
-        )
+            shots = [shot for shot in reference.shots if self._alive(shot.watch)]
+            return [shot.call for shot, count in zip(shots, _counts(shots), strict=True) for _ in range(count)]
+        group = state.group(reference.group)
+        counts = group.counts()
+        alive = [share.member for share in group.members if self._alive(share.watch)]
+        numbered = [(h, state.member(m).call) for m in alive for h in state.member(m).handles[: counts[m]]]
+        return [call for _, call in sorted(numbered, key=lambda pair: pair[0])]
 
     def offer(self, table: Table, entry: TableEntry, reference: Reference) -> None:
         """Let an entry that is in the table now choose from what it refers to."""
@@ -305,7 +342,8 @@ def check_weights(profile: ActionProfile, weights: list[int], most: int, what: s
         raise RequestError(RESOURCE_EXHAUSTED, f"{what}: the weights sum up to more than {_MOST_CHOICES}")
 
 
-def _repeat(weighted: Iterable[tuple[Call, int]]) -> list[Call]:
-    pairs = list(weighted)
-    divisor = gcd(*(weight for _, weight in pairs)) or 1
-    return [call for call, weight in pairs for _ in range(weight // divisor)]
+def _counts(weighted: Sequence[Share] | Sequence[Shot]) -> list[int]:
+    """How many times each stands among the choices: its weight, reduced where the sum would be too large."""
+    weights = [each.weight for each in weighted]
+    divisor = gcd(*weights) if sum(weights) > _MOST_CHOICES else 1
+    return [weight // divisor for weight in weights]

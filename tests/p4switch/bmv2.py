@@ -90,7 +90,7 @@ class Bmv2:
     def __init__(
         self, client: P4RuntimeClient, p4info: p4i.P4Info, process: subprocess.Popen[bytes], ports: Sequence[int]
     ) -> None:
-        self._client, self._process = client, process
+        self.client, self._process = client, process
         self._tables = {t.preamble.id: t for t in p4info.tables}
         self._actions = {a.preamble.id: a for a in p4info.actions}
         self._names = {r.preamble.id: r.preamble.name for r in p4info.registers}
@@ -141,15 +141,15 @@ class Bmv2:
         return action
 
     def table_insert(self, entry: TableEntry) -> None:
-        self._client.write("INSERT", [self.entry(entry)])
+        self.client.write("INSERT", [self.entry(entry)])
 
     def table_delete(self, entry: TableEntry) -> None:
-        self._client.write("DELETE", [self.entry(entry)])
+        self.client.write("DELETE", [self.entry(entry)])
 
     def set_table_default(self, table_id: int, action_id: int, params: tuple[int, ...] = ()) -> None:
         made = p4r.TableEntry(table_id=table_id, is_default_action=True)
         made.action.action.CopyFrom(self._action(action_id, params))
-        self._client.write("MODIFY", [made])
+        self.client.write("MODIFY", [made])
 
     # ------------------------------------------------------------------------------- counters, meters and registers
 
@@ -157,27 +157,27 @@ class Bmv2:
         asked = p4r.Entity()
         asked.direct_counter_entry.table_entry.CopyFrom(self.entry(entry))
         asked.direct_counter_entry.table_entry.ClearField("action")
-        (found,) = self._client.read([asked])
+        (found,) = self.client.read([asked])
         return found.direct_counter_entry.data.packet_count, found.direct_counter_entry.data.byte_count
 
     def counter_read(self, counter_id: int, index: int) -> tuple[int, int]:
         asked = p4r.Entity()
         asked.counter_entry.counter_id, asked.counter_entry.index.index = counter_id, index
-        (found,) = self._client.read([asked])
+        (found,) = self.client.read([asked])
         return found.counter_entry.data.packet_count, found.counter_entry.data.byte_count
 
     def counter_write(self, counter_id: int, index: int, packets: int, octets: int) -> None:
         cell = p4r.Entity()
         cell.counter_entry.counter_id, cell.counter_entry.index.index = counter_id, index
         cell.counter_entry.data.packet_count, cell.counter_entry.data.byte_count = packets, octets
-        self._client.write("MODIFY", [cell])
+        self.client.write("MODIFY", [cell])
 
     def set_meter_config(self, meter_id: int, index: int, cir: int, cburst: int, pir: int, pburst: int) -> None:
         cell = p4r.Entity()
         cell.meter_entry.meter_id, cell.meter_entry.index.index = meter_id, index
         config = cell.meter_entry.config
         config.cir, config.cburst, config.pir, config.pburst = cir, cburst, pir, pburst
-        self._client.write("MODIFY", [cell])
+        self.client.write("MODIFY", [cell])
 
     def set_direct_meter_config(self, entry: TableEntry, config: MeterConfig) -> None:
         cell = p4r.Entity()
@@ -185,7 +185,7 @@ class Bmv2:
         cell.direct_meter_entry.table_entry.ClearField("action")
         made = cell.direct_meter_entry.config
         made.cir, made.cburst, made.pir, made.pburst = config
-        self._client.write("MODIFY", [cell])
+        self.client.write("MODIFY", [cell])
 
     def register_read(self, register_id: int, index: int) -> int:
         said = self._cli(f"register_read {self._names[register_id]} {index}")
@@ -218,7 +218,7 @@ class Bmv2:
         made.multicast_group_id = group
         for port, instance in replicas:
             made.replicas.add(egress_port=port, instance=instance)
-        self._client.write("MODIFY" if group in self._groups else "INSERT", [entity])
+        self.client.write("MODIFY" if group in self._groups else "INSERT", [entity])
         self._groups.add(group)
 
     def set_clone_session(self, session: int, replicas: Sequence[tuple[int, int]], truncate: int = 0) -> None:
@@ -227,13 +227,13 @@ class Bmv2:
         made.session_id, made.packet_length_bytes = session, truncate
         for port, instance in replicas:
             made.replicas.add(egress_port=port, instance=instance)
-        self._client.write("MODIFY" if session in self._sessions else "INSERT", [entity])
+        self.client.write("MODIFY" if session in self._sessions else "INSERT", [entity])
         self._sessions.add(session)
 
     def delete_clone_session(self, session: int) -> None:
         entity = p4r.Entity()
         entity.packet_replication_engine_entry.clone_session_entry.session_id = session
-        self._client.write("DELETE", [entity])
+        self.client.write("DELETE", [entity])
         self._sessions.discard(session)
 
 
