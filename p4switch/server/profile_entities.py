@@ -121,18 +121,17 @@ class GroupEntities:
     @staticmethod
     def _add(state: ProfileState, number: int, group: Group) -> None:
         state.groups[number] = group
-        state.fit(share.member for share in group.members)
+        state.enrol(number, ())
 
     @staticmethod
     def _drop(state: ProfileState, number: int) -> None:
         group = state.groups.pop(number)
-        state.fit(share.member for share in group.members)
+        state.enrol(number, group.members)
 
     def _set(self, state: ProfileState, number: int, members: tuple[Share, ...]) -> None:
         group = state.groups[number]
-        affected = {share.member for share in (*group.members, *members)}
-        group.members = members
-        state.fit(affected)
+        before, group.members = group.members, members
+        state.enrol(number, before)
         self._profiles.renew(number, group)
 
     def _decode(

@@ -85,11 +85,12 @@ class Reference:
 
 @dataclass
 class Member:
-    """handles: its numbers, one for each time that it may stand in a group."""
+    """handles: its numbers, one for each time that it stands in a group; standing: how many times, by group."""
 
     call: Call
     users: set[User] = field(default_factory=set)
     handles: list[int] = field(default_factory=list)
+    standing: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -117,26 +118,33 @@ class ProfileState:
     _next: int = 0
 
     def add(self, number: int, member: Member) -> None:
-        """Take in a member, new or one that was dropped."""
+        """Take in a member, which no group has yet."""
         self.members[number] = member
-        self.fit([number])
+        self._fit(member)
 
     def drop(self, number: int) -> None:
         """Forget a member that no group has."""
         for handle in self.members.pop(number).handles:
             heappush(self._free, handle)
 
-    def fit(self, numbers: Iterable[int]) -> None:
-        """Give these members as many handles as the groups that they are in need."""
-        counts = [group.counts() for group in self.groups.values()]
-        for number in sorted(set(numbers) & self.members.keys()):
-            handles = self.members[number].handles
-            wanted = max(1, *(each.get(number, 1) for each in counts)) if counts else 1
-            while len(handles) < wanted:
-                handles.append(heappop(self._free) if self._free else self._next)
-                self._next = max(self._next, handles[-1] + 1)
-            while len(handles) > wanted:
-                heappush(self._free, handles.pop())
+    def enrol(self, number: int, before: Iterable[Share]) -> None:
+        """Note that a group with these members so far has others now, or is no more."""
+        counts = self.groups[number].counts() if number in self.groups else {}
+        for each in sorted({share.member for share in before} | counts.keys()):
+            member = self.members[each]
+            member.standing.pop(number, None)
+            if each in counts:
+                member.standing[number] = counts[each]
+            self._fit(member)
+
+    def _fit(self, member: Member) -> None:
+        """Give a member as many handles as its groups need."""
+        wanted = max(member.standing.values(), default=1)
+        while len(member.handles) < wanted:
+            member.handles.append(heappop(self._free) if self._free else self._next)
+            self._next = max(self._next, member.handles[-1] + 1)
+        while len(member.handles) > wanted:
+            heappush(self._free, member.handles.pop())
 
     def member(self, number: int) -> Member:
         if number not in self.members:
