@@ -71,7 +71,8 @@ def spine_cable_cut(run_dir: Path, target: str) -> None:
 def link_degraded(run_dir: Path, target: str) -> None:
     """Where retry has much to do the switch says so, and sources take another plane, without any access that fails."""
     options = Options(topo="planes,2,2", target=target, links="managed", run_dir=run_dir, timeout_s=40)
-    often = LinkProfile(llr=True, degraded_replays=10, silence_ms=1000, replay_count_max=255)
+    # A long timer: replays that only a busy machine asks for must not degrade the good link as well.
+    often = LinkProfile(llr=True, degraded_replays=10, silence_ms=1000, replay_count_max=255, replay_timer_us=200_000)
     with FabricSession(options, Progress(Console(stderr=True)), LinkSetting(profile=often)) as session:
         server, writer = Program(session, "g1", SERVER), Program(session, "g2", WRITER)
         ports = {node.name: node.port_to("g1")[0].port for node in session.fabric.switches}
