@@ -41,10 +41,10 @@ class Role:
     """What is known of one role of the device."""
 
     name: str
+    message: p4r.Role = field(default_factory=p4r.Role)  # what clients are told: the primary's, or its name alone
     sessions: list[Session] = field(default_factory=list)
     primary: Session | None = None
     highest: int | None = None  # election id; never goes down while the server lives
-    config_message: p4r.Role = field(default_factory=p4r.Role)
     config: RoleConfig = field(default_factory=RoleConfig)
 
 
@@ -68,7 +68,7 @@ class Arbiter:
             )
         config = RoleConfig.from_any(message.role.config) if message.role.HasField("config") else RoleConfig()
         election_id = U128.decode(message.election_id) if message.HasField("election_id") else None
-        role = self._roles.get(name) or Role(name)
+        role = self._roles.get(name) or Role(name, p4r.Role(name=message.role.name, id=message.role.id))
         if election_id is not None and any(s is not session and s.election_id == election_id for s in role.sessions):
             raise RequestError(
                 status.INVALID_ARGUMENT,
@@ -81,13 +81,13 @@ class Arbiter:
         session.election_id = election_id
         self._elect(role, session, message.role, config)
 
-    def _elect(self, role: Role, session: Session, config_message: p4r.Role, config: RoleConfig) -> None:
+    def _elect(self, role: Role, session: Session, message: p4r.Role, config: RoleConfig) -> None:
         election_id = session.election_id
         if election_id is not None and (role.highest is None or election_id >= role.highest):
             role.highest = election_id
             role.primary = session
-            role.config_message = p4r.Role()
-            role.config_message.CopyFrom(config_message)
+            role.message = p4r.Role()
+            role.message.CopyFrom(message)
             role.config = config
             # Backups first: nobody may believe itself primary at the same time as the new one.
             for other in role.sessions:
@@ -156,9 +156,7 @@ class Arbiter:
     def _notify(self, role: Role, session: Session) -> None:
         update = p4r.MasterArbitrationUpdate(device_id=self.device_id)
         if role.name:
-            update.role.CopyFrom(role.config_message)
-            if not update.role.name and not update.role.id:
-                update.role.name = role.name
+            update.role.CopyFrom(role.message)
         if role.highest is not None:
             update.election_id.CopyFrom(U128.encode(role.highest))
         update.status.CopyFrom(self._status(role, session))

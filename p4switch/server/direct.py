@@ -49,7 +49,8 @@ class _DirectEntities:
         self, query: p4r.DirectCounterEntry | p4r.DirectMeterEntry, what: str, sink: Sink
     ) -> Iterator[tuple[Table, EntryRecord]]:
         """Find what a query means, as it is now; the records come as they are asked for."""
-        if query.table_entry.match or (query.table_entry.is_default_action and query.table_entry.table_id):
+        of_misses = query.table_entry.is_default_action
+        if query.table_entry.match or (of_misses and query.table_entry.table_id):
             return iter([self._one(query, what)])
         if query.table_entry.table_id:
             tables = [self._table(query, what)]
@@ -59,6 +60,8 @@ class _DirectEntities:
                 for table in self._state.schema.tables.values()
                 if (table.direct_counter if what == "direct counter" else table.direct_meter) and sink.shows(table.id)
             ]
+        if of_misses:
+            return iter([(table, self._misses(table, query.table_entry)) for table in tables])
         found = [(table, find_records(self._state, table, query.table_entry)) for table in tables]
         return ((table, record) for table, records in found for record in records)
 
@@ -103,7 +106,9 @@ class DirectMeterEntities(_DirectEntities):
         only_modify(kind, "direct meter")
         table, record = self._one(message, "direct meter")
         what = f"direct meter of table '{table.name}'"
-        counts = decode_counts(message.counter_data, what) if message.HasField("counter_data") else None
+        counts = (
+            decode_counts(message.counter_data, what, only_reset=True) if message.HasField("counter_data") else None
+        )
         config = decode_meter(message.config, False, what) if message.HasField("config") else None
         dataplane, entry = self._state.dataplane, record.entry
         old, old_counts = dataplane.direct_meter_config(entry), dataplane.direct_meter_counts(entry)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from finsy.proto import p4r
@@ -52,7 +53,7 @@ class Entities:
         for translation in schema.types.translations.values():
             translation.port_of = lambda name: next((port.port for port in ports() if port.iface == name), None)
         profiles = Profiles(schema, dataplane, ports)
-        state = TableState(schema, dataplane, profiles)
+        self._state = state = TableState(schema, dataplane, profiles)
         self.tables = TableEntities(state)
         self.digests = DigestEntities(schema, self._send_digest)
         timed = any(table.idle_timeout for table in schema.tables.values())
@@ -114,12 +115,24 @@ class Entities:
                         status.INVALID_ARGUMENT,
                         "the query has no entity, or one of an unknown kind; kinds have no wildcard",
                     )
-                self.handler(kind).read(getattr(query, kind), sink)
+                handler, message = self.handler(kind), getattr(query, kind)
+                p4_id = handler.p4_id(message)
+                of_role = role is None or not p4_id or role.may_write(p4_id)
+                handler.read(message, sink if of_role else Sink(role))  # a wrong query is an error all the same
                 errors.append(p4r.Error(canonical_code=status.OK))
             except RequestError as error:
                 errors.append(error.to_p4_error())
         failed = any(error.canonical_code != status.OK for error in errors)
         return sink.responses(), BatchError("queries", errors) if failed else None
+
+    @contextmanager
+    def taking_over(self) -> Iterator[None]:
+        """Let the state of another program be written inside, with what a client may not set."""
+        self._state.takes_over = True
+        try:
+            yield
+        finally:
+            self._state.takes_over = False
 
     def close(self) -> None:
         """Stop what runs in the background."""

@@ -34,8 +34,8 @@ def encode_meter(config: MeterConfig | None, into: Any) -> None:
         into.config.cir, into.config.cburst, into.config.pir, into.config.pburst = config
 
 
-def decode_counts(message: p4r.MeterCounterData, what: str) -> MeterCounts:
-    """Check and read counts per colour."""
+def decode_counts(message: p4r.MeterCounterData, what: str, *, only_reset: bool = False) -> MeterCounts:
+    """Check and read counts per colour; only_reset: zeros are all that 1.4 lets a client write."""
     counts = [
         count
         for color in (message.green, message.yellow, message.red)
@@ -43,6 +43,8 @@ def decode_counts(message: p4r.MeterCounterData, what: str) -> MeterCounts:
     ]
     if any(count < 0 for count in counts):
         raise RequestError(INVALID_ARGUMENT, f"{what}: a count of a colour is negative ({counts})")
+    if only_reset and any(counts):
+        raise RequestError(INVALID_ARGUMENT, f"{what}: counts of colours can only be set to zero, not to {counts}")
     return counts[0], counts[1], counts[2], counts[3], counts[4], counts[5]
 
 

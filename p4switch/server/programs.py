@@ -83,7 +83,8 @@ class Programs:
             successor = self._aside(pipeline)
             try:
                 if updates:
-                    write(successor.entities, p4r.WriteRequest(updates=updates), RoleConfig())
+                    with successor.entities.taking_over():
+                        write(successor.entities, p4r.WriteRequest(updates=updates), RoleConfig())
             except BatchError as error:
                 successor.entities.close()
                 raise RequestError(

@@ -15,6 +15,7 @@ _PORT_BITS = 9  # v1model's PortId_t
 _MOST_GROUP = (1 << 16) - 1  # v1model's mcast_grp
 _MOST_INSTANCE = (1 << 16) - 1  # v1model's egress_rid
 _MOST_SESSION = (1 << 15) - 1  # BMv2 refuses sessions from 32,768 on
+_NO_ID = 0  # the engine is no object of the P4Info: only roles with full access have it
 
 Replicas = list[tuple[int, int]]  # (port, instance)
 
@@ -28,7 +29,7 @@ class ReplicationEntities(DataPlaneUser):
         self._sessions: dict[int, p4r.CloneSessionEntry] = {}
 
     def p4_id(self, message: p4r.PacketReplicationEngineEntry) -> int:
-        return 0
+        return _NO_ID
 
     def write(self, kind: int, message: p4r.PacketReplicationEngineEntry) -> Undo:
         chosen = message.WhichOneof("type")
@@ -51,13 +52,13 @@ class ReplicationEntities(DataPlaneUser):
             wanted = query.multicast_group_entry.multicast_group_id
             _check_exists(wanted, self._groups, "multicast group")
             for number, group in self._groups.items():
-                if wanted in (0, number):
+                if wanted in (0, number) and sink.shows(_NO_ID):
                     sink.add().packet_replication_engine_entry.multicast_group_entry.CopyFrom(group)
         else:
             wanted = query.clone_session_entry.session_id
             _check_exists(wanted, self._sessions, "clone session")
             for number, session in self._sessions.items():
-                if wanted in (0, number):
+                if wanted in (0, number) and sink.shows(_NO_ID):
                     sink.add().packet_replication_engine_entry.clone_session_entry.CopyFrom(session)
 
     def _write_group(self, kind: int, message: p4r.MulticastGroupEntry) -> Undo:

@@ -43,38 +43,31 @@ def snapshot(entities: Entities, target: Schema) -> list[p4r.Update]:
     add(INSERT, (e for e in read(table_entry=everything) if not e.table_entry.is_const))
     written = entities.tables.written_defaults
     everything.is_default_action = True
-    defaults = list(read(table_entry=everything))
-    add(MODIFY, (_without_misses(e) for e in defaults if e.table_entry.table_id in written))
-    add(MODIFY, (misses for e in defaults if (misses := _misses_of(e, target)) is not None))
+    for entity in read(table_entry=everything):
+        update = _default_of(entity.table_entry, target, entity.table_entry.table_id in written)
+        if update is not None:
+            add(MODIFY, [p4r.Entity(table_entry=update)])
     add(MODIFY, filter(_counts_in(target), read(counter_entry=p4r.CounterEntry())))
     add(MODIFY, filter(_holds_in(target), read(register_entry=p4r.RegisterEntry())))
     return updates
 
 
-def _without_misses(entity: p4r.Entity) -> p4r.Entity:
-    """Give a default entry without its counts and meter."""
-    alone = p4r.Entity()
-    alone.CopyFrom(entity)
-    alone.table_entry.ClearField("counter_data")
-    alone.table_entry.ClearField("meter_config")
-    alone.table_entry.ClearField("meter_counter_data")
-    return alone
-
-
-def _misses_of(entity: p4r.Entity, target: Schema) -> p4r.Entity | None:
-    """Give what a default entry counted, where the target counts it too, and its meter; None where there is neither."""
-    entry = entity.table_entry
+def _default_of(entry: p4r.TableEntry, target: Schema, written: bool) -> p4r.TableEntry | None:
+    """Give the update that makes a default entry anew: its action, if a client wrote one, what it counted, where the
+    target counts it too, and its meter. None where there is nothing of that."""
     table = target.tables.get(entry.table_id)
-    misses = p4r.TableEntry(table_id=entry.table_id, is_default_action=True)
+    update = p4r.TableEntry(table_id=entry.table_id, is_default_action=True)
+    if written:
+        update.action.CopyFrom(entry.action)
+        update.metadata, update.controller_metadata = entry.metadata, entry.controller_metadata
     counted = entry.counter_data.packet_count or entry.counter_data.byte_count
     if counted and table is not None and table.direct_counter:
-        misses.counter_data.CopyFrom(entry.counter_data)
+        update.counter_data.CopyFrom(entry.counter_data)
     if entry.HasField("meter_config"):
-        misses.meter_config.CopyFrom(entry.meter_config)
-        misses.meter_counter_data.CopyFrom(entry.meter_counter_data)
-    if not misses.HasField("counter_data") and not misses.HasField("meter_config"):
-        return None
-    return p4r.Entity(table_entry=misses)
+        update.meter_config.CopyFrom(entry.meter_config)
+        update.meter_counter_data.CopyFrom(entry.meter_counter_data)
+    given = written or update.HasField("counter_data") or update.HasField("meter_config")
+    return update if given else None
 
 
 def _meters_in(target: Schema) -> Callable[[p4r.Entity], bool]:

@@ -72,7 +72,7 @@ def _handle(device: Device, session: Session, request: p4r.StreamMessageRequest,
             error.digest_list_ack.digest_list_ack.CopyFrom(request.digest_ack)
             device.digest_ack(session, request.digest_ack)
         else:
-            error.other.SetInParent()
+            error.other.other.CopyFrom(request.other)
             what = f"'{kind}'" if kind else "without content"
             raise RequestError(status.INVALID_ARGUMENT, f"stream message {what} is not understood")
     except RequestError as refused:

@@ -67,12 +67,15 @@ def _add_all(
     for record in records:
         # Hashing a key costs more than asking whether there are any notes.
         note = notes.get((record.entry.matches, record.entry.priority)) if notes else None
-        if query.controller_metadata and (note is None or note.controller_metadata != query.controller_metadata):
-            continue
-        if query.metadata and (note is None or note.metadata != query.metadata):
-            continue
-        _add(state, table, record, note, query, sink)
+        if _noted(note, query):
+            _add(state, table, record, note, query, sink)
         yield
+
+
+def _noted(note: Note | None, query: p4r.TableEntry) -> bool:
+    """Tell whether an entry has the metadata that the query selects by, if it does."""
+    known = note or Note()
+    return query.controller_metadata in (0, known.controller_metadata) and query.metadata in (b"", known.metadata)
 
 
 def describe_key(table: Table, record: EntryRecord, into: p4r.TableEntry) -> None:
@@ -86,11 +89,12 @@ def describe_key(table: Table, record: EntryRecord, into: p4r.TableEntry) -> Non
 
 
 def _tables(state: TableState, query: p4r.TableEntry, sink: Sink) -> list[Table]:
-    if query.is_default_action and (query.match or query.priority or query.HasField("time_since_last_hit")):
+    timed = query.HasField("time_since_last_hit") or query.idle_timeout_ns
+    if query.is_default_action and (query.match or query.priority or timed):
         raise RequestError(INVALID_ARGUMENT, "a default entry has no match fields, priority or idle time-out")
     if query.table_id:
         table = state.find_table(query.table_id)
-        if query.HasField("time_since_last_hit") and not table.idle_timeout:
+        if timed and not table.idle_timeout:
             raise RequestError(INVALID_ARGUMENT, f"table '{table.name}' supports no idle time-out")
         return [table]
     if query.match or query.priority or query.HasField("action") or query.controller_metadata or query.metadata:
@@ -125,18 +129,16 @@ def _add(
 
 
 def _add_default(state: TableState, table: Table, query: p4r.TableEntry, sink: Sink) -> None:
-    if table.implementation:
-        return
     action_id, params = state.dataplane.table_default(table.id)
-    if query.action.action.action_id not in (0, action_id):
+    note = state.default_notes.get(table.id)
+    if query.action.action.action_id not in (0, action_id) or not _noted(note, query):
         return
     message = sink.add().table_entry
     message.table_id = table.id
     message.is_default_action = True
     encode_action(state.schema.actions[action_id], params, message.action.action)
-    if table.const_default:
+    if table.const_default or table.implementation:  # the default entry of an indirect table is const in 1.4
         message.is_const = True
-    note = state.default_notes.get(table.id)
     if note is not None:
         note.put(message)
     entry = TableEntry(table.id, is_default=True)

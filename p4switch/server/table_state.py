@@ -51,6 +51,7 @@ class TableState(DataPlaneUser):
         self.default_notes: dict[int, Note] = {}
         self.written_defaults: set[int] = set()  # ids of tables
         self.on_timed: Callable[[], None] = lambda: None
+        self.takes_over = False  # while the state of another program is written, counts of colours included
         self._notes: dict[int, dict[EntryKey, Note]] = {number: {} for number in schema.tables}
 
     def find_table(self, table_id: int) -> Table:

@@ -151,6 +151,10 @@ class TableEntities:
             update = None
         if record is None:
             raise RequestError(NOT_FOUND, f"entry of table '{table.name}': it does not exist")
+        if record.is_const and Note.of(message):
+            raise RequestError(
+                PERMISSION_DENIED, f"entry of table '{table.name}': it is const, its metadata is as well"
+            )
         key = (record.entry.matches, record.entry.priority)
         old_note, old_resources = self._state.note(table, key), self._resources(table, record.entry)
         if update is not None:
@@ -179,12 +183,13 @@ class TableEntities:
         if message.idle_timeout_ns or message.HasField("time_since_last_hit"):
             raise RequestError(INVALID_ARGUMENT, f"{what}: default entries have no idle time-out")
         resources = self._decode_resources(table, message)
-        of_misses = resources != Resources()
         undos: list[Undo] = []
-        if message.HasField("action") or not of_misses:
+        if table.const_default or table.implementation:
+            if resources == Resources() or message.HasField("action") or Note.of(message):
+                raise RequestError(PERMISSION_DENIED, f"{what} is const")
+        else:
             undos.append(self._write_default_action(table, message, what))
-        if of_misses:
-            undos.append(self._write_misses(table, resources))
+        undos.append(self._write_misses(table, resources))
 
         def undo() -> None:
             for each in reversed(undos):
@@ -193,15 +198,14 @@ class TableEntities:
         return undo
 
     def _write_misses(self, table: Table, resources: Resources) -> Undo:
-        """Set the direct counter and meter of the default entry, which tell of misses."""
-        entry = TableEntry(table.id, is_default=True)
+        """Set the direct counter and meter of the default entry, which tell of misses; as in entries, a meter that is
+        not given is reset."""
+        entry, metered = TableEntry(table.id, is_default=True), bool(table.direct_meter)
         old = self._resources(table, entry).where(resources)
-        self._set_resources(entry, resources)
-        return lambda: self._set_resources(entry, old, reset_meter=resources.meter is not None)
+        self._set_resources(entry, resources, reset_meter=metered)
+        return lambda: self._set_resources(entry, old, reset_meter=metered)
 
     def _write_default_action(self, table: Table, message: p4r.TableEntry, what: str) -> Undo:
-        if table.const_default or table.implementation:
-            raise RequestError(PERMISSION_DENIED, f"{what} is const")
         old: tuple[int | None, Params] = (None, ())
         if table.id in self._state.written_defaults:
             old = self._state.dataplane.table_default(table.id)
@@ -257,8 +261,7 @@ class TableEntities:
 
     # ---------------------------------------------------------------------------------------- direct resources
 
-    @staticmethod
-    def _decode_resources(table: Table, message: p4r.TableEntry) -> Resources:
+    def _decode_resources(self, table: Table, message: p4r.TableEntry) -> Resources:
         what = f"table '{table.name}'"
         for name, given, there, kind in (
             ("counter_data", message.HasField("counter_data"), table.direct_counter, "counter"),
@@ -274,7 +277,7 @@ class TableEntities:
         if message.HasField("meter_config"):
             meter = decode_meter(message.meter_config, False, what)
         if message.HasField("meter_counter_data"):
-            colors = decode_counts(message.meter_counter_data, what)
+            colors = decode_counts(message.meter_counter_data, what, only_reset=not self._state.takes_over)
         return Resources(counter, meter, colors)
 
     def _resources(self, table: Table, entry: TableEntry) -> Resources:

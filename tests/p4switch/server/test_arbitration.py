@@ -115,6 +115,34 @@ def test_same_election_id_in_another_role(arbiter: Arbiter) -> None:
     assert second.last() == (status.OK, 5)
 
 
+def test_a_role_without_a_primary_is_told_by_its_name_or_its_id(arbiter: Arbiter) -> None:
+    named, numbered = Client(arbiter), Client(arbiter)
+    named.bid(None, role="acl")
+    assert named.told[-1].role == p4r.Role(name="acl")
+    message = p4r.MasterArbitrationUpdate(device_id=DEVICE, role=p4r.Role(id=5))  # deprecated in 1.4
+    arbiter.update(numbered.session, message)
+    assert numbered.told[-1].role == p4r.Role(id=5)
+    assert numbered.last() == (status.NOT_FOUND, None)
+
+
+def test_a_primary_may_change_the_config_of_its_role(arbiter: Arbiter) -> None:
+    """Everyone is told of it, with the config that the primary gave last; a backup's own config counts for nothing."""
+    config, other = Any(), Any()
+    config.Pack(stratum.P4RoleConfig(exclusive_p4_ids=[1]))
+    other.Pack(stratum.P4RoleConfig(exclusive_p4_ids=[2]))
+    primary, backup = Client(arbiter), Client(arbiter)
+    primary.bid(5, role="acl", config=config)
+    backup.bid(4, role="acl", config=other)
+    assert backup.told[-1].role.config == config
+    assert not arbiter.check_primary("acl", 5).config.may_write(2)
+    backup.told.clear()
+    primary.bid(5, role="acl", config=other)
+    assert backup.told[-1].role.config == primary.told[-1].role.config == other
+    assert arbiter.check_primary("acl", 5).config.may_write(2)
+    primary.bid(5, role="acl")  # no config: full access
+    assert arbiter.check_primary("acl", 5).config.may_write(9)
+
+
 def test_leaving_primary_is_not_replaced_by_itself(arbiter: Arbiter) -> None:
     primary, backup = Client(arbiter), Client(arbiter)
     primary.bid(5)

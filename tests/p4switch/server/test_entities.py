@@ -162,13 +162,26 @@ def test_direct_meter_counters_per_color(client: Client, dataplane: DataPlane) -
     direct.counter_data.SetInParent()
     (one,) = client.read(direct_meter_entry=direct)
     assert one.counter_data == colors(1, 1, 1)
-    entry.meter_counter_data.CopyFrom(colors(4, 5, 6))
-    client.modify(table_entry=entry)
-    assert client.read(direct_meter_entry=direct)[0].counter_data == colors(4, 5, 6)
+    client.modify(table_entry=entry)  # no counts in it: they stay
+    assert client.read(direct_meter_entry=direct)[0].counter_data == colors(1, 1, 1)
+    entry.meter_counter_data.CopyFrom(colors(0, 0, 1))
     direct.config.CopyFrom(config)
-    direct.counter_data.CopyFrom(colors(1, 1, 1))
+    direct.counter_data.CopyFrom(colors(1))
+    for write in (
+        lambda: client.modify(table_entry=entry),
+        lambda: client.insert(table_entry=entry),
+        lambda: client.modify(direct_meter_entry=direct),
+    ):
+        error = failure(write)  # 1.4, "Direct Resources": nothing but zero can be written
+        assert error.canonical_code == status.INVALID_ARGUMENT and "only be set to zero" in error.message
+    entry.meter_counter_data.Clear()
+    entry.meter_counter_data.SetInParent()
+    client.modify(table_entry=entry)
+    assert client.read(direct_meter_entry=direct)[0].counter_data == colors()
+    dataplane.inject(1, frame)
+    direct.counter_data.CopyFrom(colors())
     client.modify(direct_meter_entry=direct)
-    assert client.read(table_entry=query)[0].meter_counter_data == colors(1, 1, 1)
+    assert client.read(table_entry=query)[0].meter_counter_data == colors()
     bad = client.entry("lpm_table", is_default_action=True, meter_counter_data=colors())
     assert failure(lambda: client.modify(table_entry=bad)).canonical_code == status.INVALID_ARGUMENT
 

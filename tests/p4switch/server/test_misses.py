@@ -38,6 +38,10 @@ def test_misses_are_counted_apart_from_hits(client: Client, dataplane: DataPlane
     (entry,) = client.read(direct_counter_entry=direct)
     assert entry.table_entry == direct.table_entry
     assert entry.data.packet_count == 3
+    everywhere = p4r.DirectCounterEntry(table_entry=p4r.TableEntry(is_default_action=True))
+    found_all = {e.table_entry.table_id: e for e in client.read(direct_counter_entry=everywhere)}
+    assert found_all.keys() == {client.id_of("exact_table"), client.id_of("const_table")}
+    assert found_all[client.id_of("exact_table")] == entry
     query = client.entry("exact_table", counter_data=p4r.CounterData())
     assert [e.counter_data.packet_count for e in client.read(table_entry=query)] == [1]
 
@@ -76,6 +80,41 @@ def test_a_meter_of_misses_colours_them(client: Client, dataplane: DataPlane) ->
     client.modify(direct_meter_entry=message)  # no config: none any more
     assert [port for port, _ in dataplane.inject(1, FRAME)] == [2]
     assert not misses(client, "ternary_table").HasField("meter_config")
+
+
+def test_a_default_entry_is_written_as_a_whole(client: Client) -> None:
+    """As in entries, a meter that is not given is reset, and an action that is not given becomes the program's."""
+    config, count = p4r.MeterConfig(cir=1, cburst=1, pir=1, pburst=1), p4r.CounterData(packet_count=3)
+    default = client.entry("ternary_table", is_default_action=True, metadata=b"m")
+    default.action.CopyFrom(client.action("paint", 5))
+    default.meter_config.CopyFrom(config)
+    client.modify(table_entry=default)
+    assert misses(client, "ternary_table") == default
+    default.ClearField("meter_config")
+    client.modify(table_entry=default)
+    assert misses(client, "ternary_table") == default
+    default.meter_config.CopyFrom(config)
+    client.modify(table_entry=default)
+    client.modify(table_entry=client.entry("ternary_table", is_default_action=True))  # back to the program's
+    assert misses(client, "ternary_table") == client.entry(
+        "ternary_table", is_default_action=True, action=client.action("NoAction")
+    )
+    client.modify(table_entry=client.entry("const_table", is_default_action=True, action=client.action("deny")))
+    client.modify(table_entry=client.entry("const_table", is_default_action=True, counter_data=count))
+    found = misses(client, "const_table")
+    assert (found.action, found.counter_data) == (client.action("NoAction"), count)
+
+
+def test_a_batch_that_fails_takes_a_default_entry_back_with_its_meter(client: Client) -> None:
+    default = client.entry("ternary_table", is_default_action=True, metadata=b"m", action=client.action("paint", 5))
+    default.meter_config.CopyFrom(p4r.MeterConfig(cir=1, cburst=1, pir=1, pburst=1))
+    client.modify(table_entry=default)
+    reset = client.entry("ternary_table", is_default_action=True)
+    bad = client.entry("lpm_table", is_default_action=True, counter_data=p4r.CounterData())
+    updates = [p4r.Update(type=p4r.Update.MODIFY, entity=p4r.Entity(table_entry=entry)) for entry in (reset, bad)]
+    with pytest.raises(WriteFailed):
+        client.write(*updates, atomicity=p4r.WriteRequest.ROLLBACK_ON_ERROR)
+    assert misses(client, "ternary_table") == default
 
 
 def test_what_a_table_does_not_keep_is_refused(client: Client) -> None:

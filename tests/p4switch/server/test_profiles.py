@@ -281,6 +281,8 @@ def test_bad_reference(client: Client, action: p4r.TableAction, code: int, reaso
 def test_default_of_an_indirect_table_is_const(client: Client) -> None:
     entry = client.entry("first", is_default_action=True, action=client.action("deny"))
     assert failure(lambda: client.modify(table_entry=entry)).canonical_code == status.PERMISSION_DENIED
+    (found,) = client.read(table_entry=client.entry("first", is_default_action=True))
+    assert found.is_const and found.action == client.action("NoAction")
 
 
 def test_rollback_restores_references(client: Client, dataplane: DataPlane) -> None:

@@ -10,7 +10,7 @@ from finsy.proto import p4r, stratum
 
 from p4switch.dataplane import DataPlane
 from p4switch.server import P4RuntimeServer, PortInUse, ServerOptions, serve, status
-from tests.p4switch.server.client import Client, WriteFailed, exact, lpm
+from tests.p4switch.server.client import Client, WriteFailed, details, exact, lpm
 
 Connect = Callable[[P4RuntimeServer], Client]
 
@@ -85,6 +85,10 @@ def test_message_without_content_is_answered(client: Client) -> None:
     error = client.next("error")
     assert error.canonical_code == status.INVALID_ARGUMENT
     assert error.WhichOneof("details") == "other"
+    request = p4r.StreamMessageRequest()
+    request.other.Pack(p4r.TableEntry(table_id=7))
+    client.send(request)
+    assert client.next("error").other.other == request.other
 
 
 def test_stop_ends_streams(dataplane: DataPlane, connect: Connect) -> None:
@@ -131,7 +135,45 @@ def test_roles_write_what_is_theirs(server: P4RuntimeServer, connect: Connect, c
     seen = [e.table_entry.table_id for r in acl.read_responses(p4r.Entity(table_entry=p4r.TableEntry()), role="acl")
             for e in r.entities]  # fmt: skip
     assert seen == [mine]
-    assert other not in seen
+    for role, expected in (("", [other]), ("acl", [])):  # also when it is asked for by its id
+        query = p4r.Entity(table_entry=p4r.TableEntry(table_id=other))
+        assert [e.table_entry.table_id for r in acl.read_responses(query, role=role) for e in r.entities] == expected
+
+
+def test_roles_read_what_is_theirs(server: P4RuntimeServer, connect: Connect, client: Client) -> None:
+    """Entities of every kind are filtered by the role of a Read, with and without their ids in it."""
+    ids = {name: client.id_of(name) for name in ("port_rx", "police", "wide", "exact_hits", "exact_table", "learn_t")}
+    group = p4r.PacketReplicationEngineEntry()
+    group.multicast_group_entry.multicast_group_id = 1
+    client.insert(packet_replication_engine_entry=group)
+    client.insert(digest_entry=p4r.DigestEntry(digest_id=ids["learn_t"]))
+    client.insert(table_entry=client.entry("exact_table", exact(1, 5), action=client.action("counted_forward", 3)))
+    nobody, counting = connect(server), connect(server)
+    for role, each, rights in (("nobody", nobody, []), ("counting", counting, [ids["port_rx"]])):
+        each.bid(1, role=role, config=stratum.P4RoleConfig(exclusive_p4_ids=rights))
+        assert each.next("arbitration").status.code == status.OK
+    (value_set,) = client.p4info.value_sets
+    hits = p4r.TableEntry(table_id=ids["exact_table"])
+    queries = [
+        p4r.Entity(counter_entry=p4r.CounterEntry(counter_id=ids["port_rx"])),
+        p4r.Entity(counter_entry=p4r.CounterEntry()),
+        p4r.Entity(meter_entry=p4r.MeterEntry(meter_id=ids["police"])),
+        p4r.Entity(register_entry=p4r.RegisterEntry(register_id=ids["wide"])),
+        p4r.Entity(direct_counter_entry=p4r.DirectCounterEntry(table_entry=hits)),
+        p4r.Entity(value_set_entry=p4r.ValueSetEntry(value_set_id=value_set.preamble.id)),
+        p4r.Entity(digest_entry=p4r.DigestEntry(digest_id=ids["learn_t"])),
+        p4r.Entity(packet_replication_engine_entry=group),
+    ]
+
+    def found(role: str) -> list[int]:
+        return [sum(len(r.entities) for r in client.read_responses(query, role=role)) for query in queries]
+
+    assert found("") == [16, 16, 4, 4, 1, 1, 1, 1]
+    assert found("nobody") == [0] * 8
+    assert found("counting") == [16, 16, 0, 0, 0, 0, 0, 0]
+    with pytest.raises(grpc.RpcError) as refused:  # what is wrong is wrong in every role
+        list(client.read_responses(p4r.Entity(table_entry=p4r.TableEntry(table_id=7)), role="nobody"))
+    assert details(refused.value)[0].canonical_code == status.INVALID_ARGUMENT
 
 
 def test_capabilities(client: Client) -> None:

@@ -252,6 +252,8 @@ def test_default_entry(client: Client) -> None:
     changed = client.entry("lpm_table", is_default_action=True, action=client.action("forward", 4), metadata=b"m")
     client.modify(table_entry=changed)
     assert read_default(client, "lpm_table") == changed
+    for metadata, found in ((b"m", [changed]), (b"n", [])):
+        assert client.read(table_entry=client.entry("lpm_table", is_default_action=True, metadata=metadata)) == found
     assert len(client.read(table_entry=client.entry("lpm_table"))) == 0
     client.modify(table_entry=client.entry("lpm_table", is_default_action=True))
     assert read_default(client, "lpm_table") == initial
@@ -295,6 +297,9 @@ def test_const_entries(client: Client) -> None:
     assert failure(lambda: client.delete(table_entry=first)).canonical_code == status.PERMISSION_DENIED
     assert failure(lambda: client.modify(table_entry=first)).canonical_code == status.PERMISSION_DENIED
     first.ClearField("action")
+    first.metadata = b"mine"
+    assert failure(lambda: client.modify(table_entry=first)).canonical_code == status.PERMISSION_DENIED
+    first.metadata = b""
     first.counter_data.packet_count = 5
     client.modify(table_entry=first)  # direct resources alone may be changed
     query = client.entry("const_table", counter_data=p4r.CounterData())
@@ -341,6 +346,26 @@ def test_wildcard_of_tables_takes_no_filter(client: Client) -> None:
     with pytest.raises(Exception) as caught:
         client.read(table_entry=p4r.TableEntry(priority=1))
     assert "takes no other filter" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        (lambda c: c.entry("exact_table", idle_timeout_ns=1), "supports no idle time-out"),
+        (lambda c: c.entry("exact_table", time_since_last_hit=p4r.TableEntry.IdleTimeout()), "no idle time-out"),
+        (lambda c: c.entry("optional_table", is_default_action=True, idle_timeout_ns=1), "no match fields, priority"),
+        (lambda c: c.entry("lpm_table", is_default_action=True, priority=1), "no match fields, priority"),
+        (lambda c: c.entry("lpm_table", lpm(1, 0, 1), is_default_action=True), "no match fields, priority"),
+        (lambda c: c.entry("exact_table", exact(9, 1)), "no match field has id 9"),
+        (lambda c: c.entry("exact_table", action=c.action("learn")), "has no action with id"),
+    ],
+)
+def test_bad_reads(client: Client, query: Build, reason: str) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        client.read(table_entry=query(client))
+    (error,) = details(caught.value)
+    assert error.canonical_code == status.INVALID_ARGUMENT
+    assert reason in error.message
 
 
 def test_read_of_several_with_an_error(client: Client) -> None:
