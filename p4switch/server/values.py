@@ -8,11 +8,12 @@ _SHOWN_BYTES = 16
 
 
 def decode_unsigned(data: bytes, width: int, what: str) -> int:
-    """Read an unsigned value of `width` bits; leading zero bytes are allowed, an empty string is not.
+    """Read an unsigned value of `width` bits; leading zero bytes are allowed, an empty string only for no bits at all:
+    clients take a type without a width for a string, and BMv2 takes that, too.
 
     `what` names the value in the error: "match field 'hdr.ipv4.dst' of table 'ipv4_lpm'".
     """
-    if not data:
+    if not data and width:
         raise RequestError(INVALID_ARGUMENT, f"{what}: the value is an empty byte string; zero is written as 00")
     value = int.from_bytes(data, "big")
     if value >> width:

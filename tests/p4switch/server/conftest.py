@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -61,3 +63,22 @@ def connect(program: BuildResult) -> Iterator[Callable[[P4RuntimeServer], Client
 def client(server: P4RuntimeServer, connect: Callable[[P4RuntimeServer], Client]) -> Client:
     """The primary of the default role."""
     return connect(server).become_primary()
+
+
+@pytest.fixture
+def cabled(dataplane: DataPlane) -> Iterator[str]:
+    """Bind port 3 to one end of a cable and return the other end's name."""
+    near, far = f"srv{os.getpid() % 100000}a", f"srv{os.getpid() % 100000}b"
+    ip("link", "add", near, "type", "veth", "peer", "name", far)
+    try:
+        for end in (near, far):
+            ip("link", "set", end, "up")
+        dataplane.add_port(3, near)
+        yield far
+        dataplane.remove_port(3)
+    finally:
+        ip("link", "del", near)
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True)

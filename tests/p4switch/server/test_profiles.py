@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import random
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,7 +15,7 @@ from p4switch.build import BuildResult, build
 from p4switch.dataplane import DataPlane
 from p4switch.server import P4RuntimeServer, ServerOptions, serve, status
 from tests.p4switch.server.client import Client, WriteFailed, exact, lpm, octets
-from tests.p4switch.server.conftest import PROGRAMS
+from tests.p4switch.server.conftest import PROGRAMS, ip
 
 
 @pytest.fixture(scope="module")
@@ -309,25 +307,6 @@ def test_rollback_restores_references(client: Client, dataplane: DataPlane) -> N
     assert failure(lambda: client.delete(action_profile_member=member(client, 1))).canonical_code == (
         status.FAILED_PRECONDITION
     )
-
-
-@pytest.fixture
-def cabled(dataplane: DataPlane) -> Iterator[str]:
-    """Bind port 3 to one end of a cable and return the other end's name."""
-    near, far = f"srv{os.getpid() % 100000}a", f"srv{os.getpid() % 100000}b"
-    ip("link", "add", near, "type", "veth", "peer", "name", far)
-    try:
-        for end in (near, far):
-            ip("link", "set", end, "up")
-        dataplane.add_port(3, near)
-        yield far
-        dataplane.remove_port(3)
-    finally:
-        ip("link", "del", near)
-
-
-def ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True)
 
 
 def eventually(condition: Callable[[], bool]) -> None:

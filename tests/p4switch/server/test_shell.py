@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from google.protobuf import text_format
 
 from p4switch.build import BuildResult, build
+from p4switch.dataplane import DataPlane
 from p4switch.server import P4RuntimeServer
 from tests.p4switch.server.conftest import PROGRAMS
 
@@ -52,12 +54,28 @@ def run(shell_python: Path, empty_server: P4RuntimeServer, tmp_path: Path) -> Ru
     return run
 
 
-def test_tables(run: Run, program: BuildResult) -> None:
-    run("tables.py", program)
+@pytest.fixture
+def traffic(dataplane: DataPlane) -> Iterator[None]:
+    """Let a frame arrive on port 6 every 20 ms."""
+    frame = bytes.fromhex("00000000000a00000000000b1234") + bytes(46)
+    done = threading.Event()
+
+    def send() -> None:
+        while not done.wait(0.02):
+            dataplane.packet_out(frame, 6)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    yield
+    done.set()
+    thread.join()
 
 
-def test_entities(run: Run, program: BuildResult) -> None:
-    run("entities.py", program)
+@pytest.mark.parametrize(
+    "script", ["tables.py", "entities.py", "batches.py", "reads.py", "resources.py", "sessions.py"]
+)
+def test_scripts(run: Run, program: BuildResult, script: str) -> None:
+    run(script, program)
 
 
 def test_errors(run: Run, program: BuildResult) -> None:
@@ -67,13 +85,14 @@ def test_errors(run: Run, program: BuildResult) -> None:
     assert "ALREADY_EXISTS" in output
 
 
-def test_batches(run: Run, program: BuildResult) -> None:
-    run("batches.py", program)
-
-
-def test_packets(run: Run, program: BuildResult) -> None:
+def test_packets(run: Run, program: BuildResult, traffic: None) -> None:
     run("packets.py", program)
 
 
-def test_profiles(run: Run) -> None:
-    run("profiles.py", build(PROGRAMS / "profiles.p4"))
+@pytest.mark.parametrize("name", ["initial_entries", "profiles", "translated", "zero_width"])
+def test_other_programs(run: Run, name: str) -> None:
+    run(f"{name}.py", build(PROGRAMS / f"{name}.p4"))
+
+
+def test_watched_ports(run: Run, cabled: str) -> None:
+    run("watched.py", build(PROGRAMS / "profiles.p4"))
