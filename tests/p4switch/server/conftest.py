@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
+import finsy as fy
 import pytest
 
 from p4switch.build import BuildResult, build
 from p4switch.dataplane import DataPlane, SwitchOptions
 from p4switch.server import P4RuntimeServer, ServerOptions, serve
 from tests.p4switch.server.client import Client
+from tests.p4switch.server.finsy_switch import options
 
 PROGRAMS = Path(__file__).parent / "programs"
 CPU_PORT = 510
@@ -82,3 +85,17 @@ def cabled(dataplane: DataPlane) -> Iterator[str]:
 
 def ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+@pytest.fixture
+def drive(empty_server: P4RuntimeServer, program: BuildResult, tmp_path: Path) -> Callable[..., None]:
+    """Run a coroutine with a switch that finsy has connected to and pushed a pipeline on."""
+
+    def drive(script: Callable[[fy.Switch], Awaitable[None]], pipeline: BuildResult = program) -> None:
+        async def main() -> None:
+            async with fy.Switch("sw", f"127.0.0.1:{empty_server.port}", options(pipeline, tmp_path)) as switch:
+                await asyncio.wait_for(script(switch), 20)
+
+        asyncio.run(main())
+
+    return drive

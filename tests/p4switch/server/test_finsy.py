@@ -3,47 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import finsy as fy
 import pytest
 from finsy.p4entity import P4ValueSetMember, encode_updates
 from finsy.proto import p4r
-from google.protobuf import text_format
 
-from p4switch.build import BuildResult, build
+from p4switch.build import build
 from p4switch.dataplane import DataPlane
 from p4switch.server import P4RuntimeServer
 from tests.p4switch.server.client import Client
 from tests.p4switch.server.conftest import PROGRAMS
-
-Script = Callable[[fy.Switch], Awaitable[None]]
-
-
-@pytest.fixture
-def drive(empty_server: P4RuntimeServer, program: BuildResult, tmp_path: Path) -> Callable[..., None]:
-    """Run a coroutine with a switch that finsy has connected to and pushed a pipeline on."""
-
-    def drive(script: Script, pipeline: BuildResult = program) -> None:
-        p4info, blob = tmp_path / "program.p4info.txtpb", tmp_path / "program.p4bin"
-        p4info.write_text(text_format.MessageToString(pipeline.p4info))
-        blob.write_bytes(pipeline.container)
-
-        async def main() -> None:
-            address = f"127.0.0.1:{empty_server.port}"
-            async with fy.Switch("sw", address, fy.SwitchOptions(p4info=p4info, p4blob=blob)) as switch:
-                await asyncio.wait_for(script(switch), 20)
-
-        asyncio.run(main())
-
-    return drive
-
-
-async def read(switch: fy.Switch, query: Any) -> list[Any]:
-    return [entry async for entry in switch.read(query)]  # type: ignore[attr-defined]  # finsy's overloads say async
-
+from tests.p4switch.server.finsy_switch import read
 
 ENTRIES = [
     fy.P4TableEntry("exact_table", match=fy.P4TableMatch(dst=5), action=fy.P4TableAction("counted_forward", port=3)),

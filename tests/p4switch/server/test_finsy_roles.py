@@ -5,30 +5,18 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import finsy as fy
 import pytest
 from finsy.proto import stratum
-from google.protobuf import text_format
 
 from p4switch.build import BuildResult, build
 from p4switch.dataplane import DataPlane
 from p4switch.server import P4RuntimeServer
 from tests.p4switch.server.conftest import PROGRAMS
+from tests.p4switch.server.finsy_switch import options, read
 
 TIMEOUT_S = 20
-
-
-def options(pipeline: BuildResult, directory: Path, **more: Any) -> fy.SwitchOptions:
-    p4info, blob = directory / "program.p4info.txtpb", directory / "program.p4bin"
-    p4info.write_text(text_format.MessageToString(pipeline.p4info))
-    blob.write_bytes(pipeline.container)
-    return fy.SwitchOptions(p4info=p4info, p4blob=blob, **more)
-
-
-async def read(switch: fy.Switch, query: Any) -> list[Any]:
-    return [entry async for entry in switch.read(query)]  # type: ignore[attr-defined]  # finsy's overloads say async
 
 
 def test_two_roles(empty_server: P4RuntimeServer, program: BuildResult, tmp_path: Path) -> None:
