@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from p4switch.dataplane.errors import BY_STATUS, DataPlaneError, EntryMissing, InvalidArgument, WrongState
 from p4switch.dataplane.native import drop_reasons, ffi, join, open_library, split, word_count
-from p4switch.dataplane.program import EXACT, Cells, Program, Snapshot, Table
+from p4switch.dataplane.program import EXACT, RANGE, Cells, Program, Snapshot, Table
 from p4switch.dataplane.types import (
     DELETE,
     INSERT,
@@ -494,7 +494,7 @@ class DataPlane:
         return (c.cir, c.cburst, c.pir, c.pburst) if c.configured else None
 
     def set_value_set(self, value_set_id: int, members: Iterable[tuple[FieldMatch | None, ...]]) -> None:
-        """Set all members of a parser value set; exact and ternary fields (None: any)."""
+        """Set all members of a parser value set; exact, ternary and range fields (None: any)."""
         found = self._loaded().value_sets.get(value_set_id)
         if found is None:
             raise InvalidArgument(f"there is no value set {value_set_id:#x}")
@@ -505,7 +505,10 @@ class DataPlane:
         for member in members:
             n += 1
             for key, match in zip(keys, member, strict=True):
-                mask = 0 if match is None else key.full if key.kind == EXACT else match.mask_or_hi
+                if match is None:
+                    mask = key.full if key.kind == RANGE else 0
+                else:
+                    mask = key.full if key.kind == EXACT else match.mask_or_hi
                 values += split(match.value if match else 0, key.words)
                 masks += split(mask, key.words)
         self._check(self._lib.sw_value_set_write(self._switch, index, n, values, masks))

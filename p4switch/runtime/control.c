@@ -333,6 +333,7 @@ int sw_value_set_write(p4_switch *sw, uint32_t index, uint32_t n, const uint64_t
         status = fail(SW_SYSTEM, "no memory for value set %s", d->name);
     if (!status) {
         *set = (struct value_set){.n = n, .words = d->words};
+        for (uint32_t i = 0; i < d->n_fields; i++) set->has_ranges |= d->fields[i].match == P4_RANGE;
         for (uint32_t i = 0; i < n; i++) {
             memcpy(set->pairs + (size_t)i * 2 * d->words, values + (size_t)i * d->words, d->words * sizeof *values);
             memcpy(set->pairs + (size_t)(i * 2 + 1) * d->words, masks + (size_t)i * d->words, d->words * sizeof *masks);

@@ -86,12 +86,32 @@ uint32_t p4_direct_meter_read(struct p4_packet *p, uint32_t meter, const struct 
     return e->stats ? meter_execute(&e->stats->meter, p->sw->now_ns, meter_cost(p, meter), p->ingress_length) : 0;
 }
 
+/* Whether a key is in a member of a value set that has range fields. */
+static bool in_member(const struct p4_value_set_desc *d, const uint64_t *key, const uint64_t *value, const uint64_t *mask)
+{
+    for (const struct p4_key_desc *f = d->fields; f < d->fields + d->n_fields; f++) {
+        const uint64_t *k = key + f->word, *low = value + f->word, *high = mask + f->word;
+        uint32_t words = P4_WORDS(f->width);
+        if (f->match == P4_RANGE) {
+            if (compare_words(k, low, words) < 0 || compare_words(k, high, words) > 0) return false;
+        } else {
+            for (uint32_t w = 0; w < words; w++)
+                if ((k[w] ^ low[w]) & high[w]) return false;
+        }
+    }
+    return true;
+}
+
 bool p4_value_set_match(struct p4_packet *p, uint32_t value_set, const uint64_t *key)
 {
     const struct value_set *set = atomic_load_explicit(&p->sw->pipeline.value_sets[value_set], memory_order_acquire);
     if (!set) return false;
     for (uint32_t i = 0; i < set->n; i++) {
         const uint64_t *value = set->pairs + (size_t)i * 2 * set->words, *mask = value + set->words;
+        if (set->has_ranges) {
+            if (in_member(&p->sw->program->value_sets[value_set], key, value, mask)) return true;
+            continue;
+        }
         uint32_t w = 0;
         while (w < set->words && ((key[w] ^ value[w]) & mask[w]) == 0) w++;
         if (w == set->words) return true;

@@ -106,7 +106,7 @@ struct port_stats { uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes, drops[S
 
 /* ---- a loaded program and its state -------------------------------------------------------------------------------- */
 struct counter_cell { uint64_t packets, bytes; };
-struct value_set { uint32_t n, words; uint64_t pairs[]; };  /* n x (value, mask) */
+struct value_set { uint32_t n, words; bool has_ranges; uint64_t pairs[]; };  /* n x (value, mask), of ranges low and high end */
 struct pipeline {
     const struct p4_program *program;
     void *library;

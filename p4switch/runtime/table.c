@@ -125,13 +125,6 @@ static bool is_prefix(const uint64_t *mask, uint32_t width)
     return true;
 }
 
-static int compare(const uint64_t *a, const uint64_t *b, uint32_t words)
-{
-    for (uint32_t i = words; i-- > 0;)
-        if (a[i] != b[i]) return a[i] < b[i] ? -1 : 1;
-    return 0;
-}
-
 static void full_mask(uint64_t *mask, uint32_t width)
 {
     for (uint32_t i = 0; i < P4_WORDS(width); i++) mask[i] = ~(uint64_t)0;
@@ -168,7 +161,7 @@ int table_key(const struct p4_table *t, const uint64_t *value, const uint64_t *m
             if (!any && !all) return fail(SW_INVALID, "table %s: optional key %s is given whole or not at all", table, d->name);
             break;
         case P4_RANGE:
-            if (compare(v, m, words) > 0) return fail(SW_INVALID, "table %s: range of key %s ends before it begins", table, d->name);
+            if (compare_words(v, m, words) > 0) return fail(SW_INVALID, "table %s: range of key %s ends before it begins", table, d->name);
             memcpy(out->low + d->word, v, words * sizeof *v);
             memcpy(out->high + d->word, m, words * sizeof *m);
             break;

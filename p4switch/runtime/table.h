@@ -3,6 +3,14 @@
 #define TABLE_H
 #include "switch.h"
 
+/* Compare numbers of several words, the most significant last. */
+static inline int compare_words(const uint64_t *a, const uint64_t *b, uint32_t words)
+{
+    for (uint32_t i = words; i-- > 0;)
+        if (a[i] != b[i]) return a[i] < b[i] ? -1 : 1;
+    return 0;
+}
+
 /* An entry, immutable while visible but for `below`. `words`: masked value, mask, then (tables with range keys) low and high ends,
  * zero for other keys, then the action's data. */
 struct table_entry {

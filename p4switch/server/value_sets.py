@@ -8,7 +8,7 @@ from p4switch.dataplane import DataPlane, FieldMatch
 from p4switch.server.handler import DataPlaneUser, Sink, Undo, only_modify
 from p4switch.server.matches import Matches, decode_matches, encode_matches
 from p4switch.server.schema import LPM, RANGE, TERNARY, Key, Schema, ValueSet
-from p4switch.server.status import ALREADY_EXISTS, RESOURCE_EXHAUSTED, UNIMPLEMENTED, RequestError
+from p4switch.server.status import ALREADY_EXISTS, RESOURCE_EXHAUSTED, RequestError
 
 
 class ValueSetEntities(DataPlaneUser):
@@ -26,8 +26,6 @@ class ValueSetEntities(DataPlaneUser):
         value_set = self._schema.find("value set", self._schema.value_sets, message.value_set_id)
         what = f"value set '{value_set.name}'"
         only_modify(kind, what)
-        if any(key.kind == RANGE for key in value_set.keys):
-            raise RequestError(UNIMPLEMENTED, f"{what} has range fields, which this switch does not support")
         members = [decode_matches(value_set.keys, value_set.positions, what, each.match) for each in message.members]
         if len(members) > value_set.size:
             raise RequestError(RESOURCE_EXHAUSTED, f"{what} holds {value_set.size} members, not {len(members)}")
@@ -54,7 +52,7 @@ class ValueSetEntities(DataPlaneUser):
 
 
 def _as_masks(value_set: ValueSet, member: Matches) -> Matches:
-    """Say with masks what the data plane's value sets have no kind of match for."""
+    """Say with masks what the data plane's value sets have no kind of match for; a range's is its high end."""
     return tuple(
         None if match is None else FieldMatch(match.value, mask_or_hi=_mask(key, match))
         for key, match in zip(value_set.keys, member, strict=True)
@@ -65,4 +63,4 @@ def _mask(key: Key, match: FieldMatch) -> int:
     full, spare = (1 << key.field.plane_width) - 1, key.field.plane_width - match.prefix
     if key.kind == LPM:
         return full >> spare << spare
-    return match.mask_or_hi if key.kind == TERNARY else full
+    return match.mask_or_hi if key.kind in (TERNARY, RANGE) else full

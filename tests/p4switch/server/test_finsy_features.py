@@ -390,3 +390,17 @@ def test_no_bits(drive: Drive, dataplane: DataPlane) -> None:
         assert dataplane.inject(1, b"\x05") == [(3, b"\x05")]
 
     drive(script, build(PROGRAMS / "zero_width.p4"))
+
+
+def test_value_sets_of_every_kind_of_match(drive: Drive) -> None:
+    async def script(switch: fy.Switch) -> None:
+        entry = fy.P4ValueSetEntry(
+            "wanted",
+            members=[P4ValueSetMember(a=7, b="0x10/&0xf0", c="0xab00/8", d="100...200"), P4ValueSetMember(a=8)],
+        )
+        await switch.modify([entry])
+        (found,) = await read(switch, fy.P4ValueSetEntry("wanted", members=[]))
+        assert [set(member) for member in found.members] == [{"a", "b", "c", "d"}, {"a"}]
+        assert found.members[0]["d"] == (100, 200)
+
+    drive(script, build(PROGRAMS / "value_sets.p4"))
