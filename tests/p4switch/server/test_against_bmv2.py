@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from finsy.proto import p4r
@@ -66,7 +67,7 @@ def test_the_same_members_are_chosen(tmp_path: Path) -> None:
     p4info, config = compile_for_bmv2(PROGRAM, tmp_path)
     names = Names(p4info)
     rng = random.Random(3)
-    steps = [  # what is written, one after the other; between them frames
+    steps: list[list[tuple[str, list[Any]]]] = [  # what is written, one after the other; between them frames
         [
             ("INSERT", [member(names, number) for number in MEMBERS]),
             ("INSERT", [group(names, dict.fromkeys(MEMBERS, 1))]),
