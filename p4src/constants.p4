@@ -1,5 +1,5 @@
 /* Every number that the program and its peers agree on. Wire values are those of docs/protocol.md; the Python codec
- * is tested against this file and headers.p4, so a value is written here and nowhere else. */
+ * is tested against this file and headers.p4, so a value is written here and nowhere else. What only the peers use is marked unused. */
 #ifndef CONSTANTS_P4
 #define CONSTANTS_P4
 
@@ -40,13 +40,13 @@ const bit<4> FLAG_POISON = 8;
 // ------------------------------------------------------------------------------------------------------------- OEFH
 const bit<2> OEFH_VERSION = 0;
 
-const bit<3> VC_REQUEST = 0;
-const bit<3> VC_RESPONSE = 1;
+@noWarn("unused") const bit<3> VC_REQUEST = 0;
+@noWarn("unused") const bit<3> VC_RESPONSE = 1;
 const bit<3> VC_CONTROL = 7;
 
 const bit<2> ECN_NOT_CAPABLE = 0;
-const bit<2> ECN_CAPABLE_1 = 1;
-const bit<2> ECN_CAPABLE_0 = 2;
+@noWarn("unused") const bit<2> ECN_CAPABLE_1 = 1;
+@noWarn("unused") const bit<2> ECN_CAPABLE_0 = 2;
 const bit<2> ECN_CONGESTION_EXPERIENCED = 3;
 
 typedef bit<12> endpoint_t;
@@ -73,13 +73,13 @@ const bit<4> LSU_ATOMIC_DATA = 11;
 const bit<4> LSU_NAK = 15;
 
 // lsu_t.status: bits 0-2 hold a NAK's reason, bit 3 echoes ECN.
-const bit<4> LSU_STATUS_OK = 0;
-const bit<4> LSU_STATUS_OUT_OF_RANGE = 1;
-const bit<4> LSU_STATUS_MISALIGNED = 2;
-const bit<4> LSU_STATUS_BAD_OPCODE = 3;
-const bit<4> LSU_STATUS_BAD_LENGTH = 4;
-const bit<4> LSU_STATUS_BAD_KEY = 5;
-const bit<4> LSU_STATUS_ECN_ECHO = 8;
+@noWarn("unused") const bit<4> LSU_STATUS_OK = 0;
+@noWarn("unused") const bit<4> LSU_STATUS_OUT_OF_RANGE = 1;
+@noWarn("unused") const bit<4> LSU_STATUS_MISALIGNED = 2;
+@noWarn("unused") const bit<4> LSU_STATUS_BAD_OPCODE = 3;
+@noWarn("unused") const bit<4> LSU_STATUS_BAD_LENGTH = 4;
+@noWarn("unused") const bit<4> LSU_STATUS_BAD_KEY = 5;
+@noWarn("unused") const bit<4> LSU_STATUS_ECN_ECHO = 8;
 
 // -------------------------------------------------------------------------------------------------------------- TMA
 const bit<4> TMA_WRITE = 1;
@@ -88,10 +88,10 @@ const bit<4> TMA_READ_DATA = 3;
 const bit<4> TMA_ACK = 4;
 const bit<4> TMA_NAK = 15;
 
-const bit<4> TMA_FLAG_LAST = 1;
-const bit<4> TMA_FLAG_ACK_REQ = 2;
-const bit<4> TMA_FLAG_NOTIFY = 4;
-const bit<4> TMA_FLAG_ECN_ECHO = 8;
+@noWarn("unused") const bit<4> TMA_FLAG_LAST = 1;
+@noWarn("unused") const bit<4> TMA_FLAG_ACK_REQ = 2;
+@noWarn("unused") const bit<4> TMA_FLAG_NOTIFY = 4;
+@noWarn("unused") const bit<4> TMA_FLAG_ECN_ECHO = 8;
 
 // ------------------------------------------------------------------------------------------------- EVENT, internal
 const bit<8> EVENT_LINK_DOWN = 1;
@@ -147,7 +147,7 @@ const mode_t MODE_OPEN = 0;    // no bring-up: session 0, best effort
 const mode_t MODE_MANAGED = 1; // bring-up, credits, LLR
 
 typedef bit<2> role_t;
-const role_t ROLE_ENDPOINT = 1; // a GPU: its source ids are known
+@noWarn("unused") const role_t ROLE_ENDPOINT = 1; // a GPU: its source ids are known
 const role_t ROLE_FABRIC = 2;   // another switch, or the controller: any source that has a tenant
 
 typedef bit<16> session_t; // of a link that is up; never 0
@@ -188,7 +188,7 @@ const bit<24> LINE_MOST = 4096;      // copies in the line, of all ports, above 
 const seq_t ACK_EVERY = 16;          // frames
 const bit<8> DEGRADED_KEEPALIVES = 100; // over which replays are counted: a second
 const bit<2> FLUSH_DISCARD = 0;
-const bit<2> FLUSH_BLOCK = 1;
+@noWarn("unused") const bit<2> FLUSH_BLOCK = 1;
 const bit<2> FLUSH_BEST_EFFORT = 2;
 
 // What a link fault does to a frame.
@@ -220,8 +220,8 @@ const bit<8> LLR_TX_REPLAY = 3;
 const bit<8> LLR_TX_FLUSH = 4;
 const bit<8> LLR_RX_OFF = 0;
 const bit<8> LLR_RX_SEND_ACKS = 1; // SEND_ACKS + 1, and so on
-const bit<8> LLR_RX_SEND_NACK = 2;
-const bit<8> LLR_RX_NACK_SENT = 3;
+@noWarn("unused") const bit<8> LLR_RX_SEND_NACK = 2;
+@noWarn("unused") const bit<8> LLR_RX_NACK_SENT = 3;
 
 // What the egress is to make of a frame; MAKE_NOTHING: it stays what it is.
 typedef bit<4> make_t;

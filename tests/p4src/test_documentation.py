@@ -19,7 +19,7 @@ PIPELINE = (ROOT / "docs" / "pipeline.md").read_text()
 def constants() -> dict[str, int]:
     """Return the numeric constants of constants.p4."""
     text = (P4SRC / "constants.p4").read_text()
-    return {name: int(value, 0) for name, value in re.findall(r"^const \S+ (\w+) = (\w+);", text, re.MULTILINE)}
+    return {name: int(value, 0) for name, value in re.findall(r"\bconst \S+ (\w+) = (\w+);", text, re.MULTILINE)}
 
 
 def types() -> dict[str, int]:
