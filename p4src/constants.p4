@@ -1,5 +1,6 @@
 /* Every number that the program and its peers agree on. Wire values are those of docs/protocol.md; the Python codec
- * is tested against this file and headers.p4, so a value is written here and nowhere else. What only the peers use is marked unused. */
+ * is tested against this file and headers.p4, so a value is written here and nowhere else. What only the peers use
+ * is marked unused. */
 #ifndef CONSTANTS_P4
 #define CONSTANTS_P4
 
