@@ -22,6 +22,11 @@ _COUNTER_UNITS = {
     "packets_and_bytes": pb.CounterSpec.BOTH,
 }
 _METER_UNITS = {"packets": pb.MeterSpec.PACKETS, "bytes": pb.MeterSpec.BYTES}
+_METER_TYPES = {  # annotations of P4Runtime 1.4, which p4c does not know
+    "@two_rate_three_color": pb.MeterSpec.TWO_RATE_THREE_COLOR,
+    "@single_rate_three_color": pb.MeterSpec.SINGLE_RATE_THREE_COLOR,
+    "@single_rate_two_color": pb.MeterSpec.SINGLE_RATE_TWO_COLOR,
+}
 
 
 def p4info_of(program: ir.Program) -> pb.P4Info:
@@ -167,6 +172,8 @@ class _Builder:
         message: Any = self.info.meters.add() if meter.table is None else self.info.direct_meters.add()
         _preamble(message, meter.identity)
         message.spec.unit = _METER_UNITS[meter.unit]
+        for text in meter.identity.notes.texts:
+            message.spec.type = _METER_TYPES.get(text.split("(")[0], message.spec.type)
         self.size_or_table(message, meter)
 
     def size_or_table(self, message: Any, source: ir.Counter | ir.Meter) -> None:

@@ -455,7 +455,14 @@ class DataPlane:
         return self._meter_tuple(out)
 
     def set_meter_config(
-        self, meter_id: int, index: int, cir: int | None, cburst: int | None, pir: int | None, pburst: int | None
+        self,
+        meter_id: int,
+        index: int,
+        cir: int | None,
+        cburst: int | None,
+        pir: int | None,
+        pburst: int | None,
+        eburst: int = 0,
     ) -> None:
         """Configure one cell (rates per second, bursts; packets or bytes by the meter's type); all None: not
         configured."""
@@ -464,7 +471,9 @@ class DataPlane:
         given = (cir, cburst, pir, pburst)
         if any(v is None for v in given) and any(v is not None for v in given):
             raise InvalidArgument(f"meter {cells.name}: give all of cir, cburst, pir and pburst, or none")
-        config = None if cir is None or cburst is None or pir is None or pburst is None else (cir, cburst, pir, pburst)
+        config = None
+        if cir is not None and cburst is not None and pir is not None and pburst is not None:
+            config = MeterConfig(cir, cburst, pir, pburst, eburst)
         self._check(self._lib.sw_meter_write(self._switch, cells.index, index, self._meter_struct(config)))
 
     def meter_counts(self, meter_id: int, index: int) -> MeterCounts:
@@ -486,12 +495,16 @@ class DataPlane:
         if config is None:
             return self._ffi.new("struct sw_meter_config *")
         if any(not 0 <= value < 1 << 63 for value in config):
-            raise InvalidArgument(f"meter rates and bursts {config}: they are not negative and below 2^63")
+            raise InvalidArgument(f"meter rates and bursts {tuple(config)}: they are not negative and below 2^63")
+        if config.eburst and config[:2] != config[2:4]:
+            raise InvalidArgument(
+                f"meter rates and bursts {tuple(config)}: with an excess burst there is a single rate"
+            )
         return self._ffi.new("struct sw_meter_config *", (True, *config))
 
     @staticmethod
     def _meter_tuple(c: Any) -> MeterConfig | None:
-        return (c.cir, c.cburst, c.pir, c.pburst) if c.configured else None
+        return MeterConfig(c.cir, c.cburst, c.pir, c.pburst, c.eburst) if c.configured else None
 
     def set_value_set(self, value_set_id: int, members: Iterable[tuple[FieldMatch | None, ...]]) -> None:
         """Set all members of a parser value set; exact, ternary and range fields (None: any)."""

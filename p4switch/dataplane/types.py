@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 INSERT, MODIFY, DELETE = 1, 2, 3  # kinds of table updates, numbered as in P4Runtime
 
 MeterCounts = tuple[int, int, int, int, int, int]  # packets and bytes of green, yellow and red
-MeterConfig = tuple[int, int, int, int]  # cir, cburst, pir, pburst; rates per second, in the meter's unit
+
+
+class MeterConfig(NamedTuple):
+    """Rates per second and bursts, in the meter's unit: two rates, or a single one with an excess burst (RFC 2697), for
+    which pir and pburst are those committed."""
+
+    cir: int
+    cburst: int
+    pir: int
+    pburst: int
+    eburst: int = 0
 
 
 @dataclass(frozen=True)

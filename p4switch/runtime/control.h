@@ -62,7 +62,8 @@ struct sw_replica { uint32_t port, rid; };
 enum sw_op { SW_INSERT = 1, SW_MODIFY = 2, SW_DELETE = 3, SW_DEFAULT = 4 };
 struct sw_table_op { uint32_t op, table, action; int32_t priority, status; uint32_t word; };
 
-struct sw_meter_config { bool configured; uint64_t cir, cburst, pir, pburst; };
+/* eburst, of a meter with one rate (pir is cir, pburst is cburst), is 0 where there are two, or two colours. */
+struct sw_meter_config { bool configured; uint64_t cir, cburst, pir, pburst, eburst; };
 
 typedef struct p4_switch p4_switch;
 

@@ -17,6 +17,21 @@ void p4_counter_count(struct p4_packet *p, uint32_t counter, uint32_t index)
     cell->bytes += p->ingress_length;
 }
 
+/* One rate, three colours, colour-blind (RFC 2697): what the committed bucket has no room for goes to the excess one. */
+static uint32_t color_of_single_rate(struct meter *m, double elapsed, uint64_t cost)
+{
+    m->committed += elapsed * (double)m->cir;
+    if (m->committed > (double)m->cburst) {
+        m->peak += m->committed - (double)m->cburst;
+        m->committed = (double)m->cburst;
+        if (m->peak > (double)m->pburst) m->peak = (double)m->pburst;
+    }
+    double *bucket = m->committed >= (double)cost ? &m->committed : &m->peak;
+    if (*bucket < (double)cost) return 2;
+    *bucket -= (double)cost;
+    return bucket == &m->peak;
+}
+
 /* Two rates, three colours, colour-blind (RFC 2698), with one token per packet or byte as received; a meter that nobody
  * configured gives green. As in BMv2 the buckets start full, and red takes no token from either. */
 static uint32_t color_of(struct meter *m, uint64_t now_ns, uint64_t cost)
@@ -24,6 +39,7 @@ static uint32_t color_of(struct meter *m, uint64_t now_ns, uint64_t cost)
     if (!m->configured) return 0;
     double elapsed = now_ns > m->last_ns ? (double)(now_ns - m->last_ns) * 1e-9 : 0;
     m->last_ns = now_ns;
+    if (m->single_rate) return color_of_single_rate(m, elapsed, cost);
     m->peak += elapsed * (double)m->pir;
     if (m->peak > (double)m->pburst) m->peak = (double)m->pburst;
     m->committed += elapsed * (double)m->cir;
@@ -47,14 +63,17 @@ void meter_configure(struct meter *m, const struct sw_meter_config *c, uint64_t 
 {
     uint64_t counts[METER_COUNTS];
     memcpy(counts, m->counts, sizeof counts);
-    *m = (struct meter){.configured = c->configured, .cir = c->cir, .cburst = c->cburst, .pir = c->pir, .pburst = c->pburst,
-                        .committed = (double)c->cburst, .peak = (double)c->pburst, .last_ns = now_ns};
+    uint64_t second = c->eburst ? c->eburst : c->pburst;
+    *m = (struct meter){.configured = c->configured, .single_rate = c->eburst > 0, .cir = c->cir, .cburst = c->cburst,
+                        .pir = c->pir, .pburst = second, .committed = (double)c->cburst, .peak = (double)second,
+                        .last_ns = now_ns};
     memcpy(m->counts, counts, sizeof counts);
 }
 
 void meter_describe(const struct meter *m, struct sw_meter_config *c)
 {
-    *c = (struct sw_meter_config){m->configured, m->cir, m->cburst, m->pir, m->pburst};
+    *c = (struct sw_meter_config){m->configured, m->cir, m->cburst, m->pir, m->single_rate ? m->cburst : m->pburst,
+                                  m->single_rate ? m->pburst : 0};
 }
 
 void meter_counts(struct meter *m, uint64_t counts[METER_COUNTS], bool set)

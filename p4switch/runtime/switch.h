@@ -61,9 +61,9 @@ struct graveyard { struct retired *items; size_t n, capacity; };
 /* ---- tables -------------------------------------------------------------------------------------------------------- */
 enum { METER_COUNTS = 6 };
 struct meter {
-    bool configured;
-    uint64_t cir, cburst, pir, pburst;     /* per second; in packets or bytes */
-    double committed, peak;                /* tokens */
+    bool configured, single_rate;
+    uint64_t cir, cburst, pir, pburst;     /* per second; in packets or bytes; of a single rate pburst is the excess burst */
+    double committed, peak;                /* tokens; of a single rate `peak` is the excess bucket */
     uint64_t last_ns;
     uint64_t counts[METER_COUNTS];         /* packets and bytes that came out green, yellow, red */
 };

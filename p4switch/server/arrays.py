@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from finsy.proto import p4r
 
-from p4switch.dataplane import DataPlane, MeterCounts
+from p4switch.dataplane import DataPlane, MeterConfig, MeterCounts
 from p4switch.server import status
 from p4switch.server.handler import DataPlaneUser, Sink, Undo, indices, only_modify
-from p4switch.server.meters import MeterConfig, decode_counts, decode_meter, encode_counts, encode_meter
+from p4switch.server.meters import decode_counts, decode_meter, encode_counts, encode_meter
 from p4switch.server.schema import Array, Schema
 from p4switch.server.status import INVALID_ARGUMENT, RequestError
 
@@ -74,7 +74,7 @@ class MeterEntities(DataPlaneUser):
         only_modify(kind, what)
         where = indices(message, meter.size, what)
         counts = decode_counts(message.counter_data, what) if message.HasField("counter_data") else None
-        config = decode_meter(message.config, meter.single_rate, what) if message.HasField("config") else None
+        config = decode_meter(message.config, meter.meter_type, what) if message.HasField("config") else None
         plane = self.dataplane
         before = [
             (i, plane.meter_config(meter.id, i), plane.meter_counts(meter.id, i) if counts else None) for i in where
@@ -94,7 +94,7 @@ class MeterEntities(DataPlaneUser):
                 entry = sink.add().meter_entry
                 entry.meter_id = meter.id
                 entry.index.index = index
-                encode_meter(self.dataplane.meter_config(meter.id, index), entry)
+                encode_meter(self.dataplane.meter_config(meter.id, index), entry.config)
                 if query.HasField("counter_data"):
                     encode_counts(self.dataplane.meter_counts(meter.id, index), entry.counter_data)
 

@@ -109,7 +109,7 @@ class DirectMeterEntities(_DirectEntities):
         counts = (
             decode_counts(message.counter_data, what, only_reset=True) if message.HasField("counter_data") else None
         )
-        config = decode_meter(message.config, False, what) if message.HasField("config") else None
+        config = decode_meter(message.config, table.meter_type, what) if message.HasField("config") else None
         dataplane, entry = self._state.dataplane, record.entry
         old, old_counts = dataplane.direct_meter_config(entry), dataplane.direct_meter_counts(entry)
         dataplane.set_direct_meter_config(entry, config)
@@ -130,7 +130,7 @@ class DirectMeterEntities(_DirectEntities):
             for table, record in found:
                 message = chunk.add().direct_meter_entry
                 describe_key(table, record, message.table_entry)
-                encode_meter(self._state.meter_of(table, record.entry), message)
+                encode_meter(self._state.meter_of(table, record.entry), message.config)
                 counts = self._state.colors_of(table, record.entry) if query.HasField("counter_data") else None
                 if counts is not None:
                     encode_counts(counts, message.counter_data)

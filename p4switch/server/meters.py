@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from finsy.proto import p4i, p4r
 
-from finsy.proto import p4r
-
-from p4switch.dataplane import MeterCounts
+from p4switch.dataplane import MeterConfig, MeterCounts
 from p4switch.server.status import INVALID_ARGUMENT, RequestError
 
-MeterConfig = tuple[int, int, int, int]  # cir, cburst, pir, pburst: packets or bytes, per second for the rates
+_SINGLE_RATE = (p4i.MeterSpec.SINGLE_RATE_THREE_COLOR, p4i.MeterSpec.SINGLE_RATE_TWO_COLOR)
 
 
-def decode_meter(message: p4r.MeterConfig, single_rate: bool, what: str) -> MeterConfig:
-    """Check and read a configuration."""
+def decode_meter(message: p4r.MeterConfig, kind: int, what: str) -> MeterConfig:
+    """Check and read a configuration. kind: the meter's p4i.MeterSpec.Type."""
     for name in ("cir", "cburst", "pir", "pburst", "eburst"):
         if getattr(message, name) < 0:
             raise RequestError(INVALID_ARGUMENT, f"{what}: {name} is negative ({getattr(message, name)})")
-    if message.eburst:
+    if message.eburst and kind != p4i.MeterSpec.SINGLE_RATE_THREE_COLOR:
         raise RequestError(INVALID_ARGUMENT, f"{what}: eburst is set, which only single-rate three-colour meters have")
-    if single_rate and (message.cir, message.cburst) != (message.pir, message.pburst):
+    if kind in _SINGLE_RATE and (message.cir, message.cburst) != (message.pir, message.pburst):
         raise RequestError(INVALID_ARGUMENT, f"{what} has a single rate: pir and pburst must equal cir and cburst")
     if message.cir > message.pir:
         raise RequestError(
             INVALID_ARGUMENT, f"{what}: the committed rate {message.cir} exceeds the peak rate {message.pir}"
         )
-    return message.cir, message.cburst, message.pir, message.pburst
+    return MeterConfig(message.cir, message.cburst, message.pir, message.pburst, message.eburst)
 
 
-def encode_meter(config: MeterConfig | None, into: Any) -> None:
-    """Set the config field of a MeterEntry or DirectMeterEntry; the default configuration is an unset field."""
+def encode_meter(config: MeterConfig | None, into: p4r.MeterConfig) -> None:
+    """Fill in a configuration; the default one is an unset field."""
     if config is not None:
-        into.config.cir, into.config.cburst, into.config.pir, into.config.pburst = config
+        into.cir, into.cburst, into.pir, into.pburst, into.eburst = config
+        into.SetInParent()
 
 
 def decode_counts(message: p4r.MeterCounterData, what: str, *, only_reset: bool = False) -> MeterCounts:

@@ -25,6 +25,10 @@ class Pipeline:
     schema: Schema
     build: BuildResult
 
+    def is_same_as(self, other: Pipeline) -> bool:
+        """Tell whether the other one differs in its cookie at most."""
+        return self.build.library == other.build.library and self.config.p4info == other.config.p4info
+
 
 def verify(request: p4r.SetForwardingPipelineConfigRequest, traced: bool = False) -> Pipeline:
     """Check and build the configuration in a request; INVALID_ARGUMENT says why it cannot be realised.

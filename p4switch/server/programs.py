@@ -71,11 +71,12 @@ class Programs:
     def reconcile(self, pipeline: Pipeline) -> None:
         """RECONCILE_AND_COMMIT: run a program with the state of the present one, or change nothing and say why not.
 
-        The same program again touches no packet. For another one the state is made aside, and then adopted.
+        The same config again touches no packet. For another program, or another P4Info, which may have less of it, the
+        state is made aside, and then adopted.
         """
         if self.running is None:
             self.realize(pipeline)
-        elif self.running.pipeline.build.library == pipeline.build.library:
+        elif self.running.pipeline.is_same_as(pipeline):
             self._discard_saved()
             self.running = dataclasses.replace(self.running, pipeline=pipeline)
         else:

@@ -93,6 +93,7 @@ class Table:
     direct_counter: int
     direct_meter: int
     idle_timeout: bool
+    meter_type: int = field(default=0, compare=False)  # of the direct meter
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ class Array:
     name: str
     size: int
     element: DataType | None = None  # of a register
-    single_rate: bool = False  # of a meter
+    meter_type: int = field(default=0, compare=False)  # p4i.MeterSpec.Type; what controllers may ask of it, no more
 
 
 @dataclass(frozen=True)
@@ -209,8 +210,8 @@ def build_schema(p4info: p4i.P4Info, plane_widths: dict[str, int] | None = None)
     for counter in p4info.counters:
         schema.counters[counter.preamble.id] = Array(counter.preamble.id, counter.preamble.name, counter.size)
     for meter in p4info.meters:
-        single = meter.spec.type in (p4i.MeterSpec.SINGLE_RATE_TWO_COLOR, p4i.MeterSpec.SINGLE_RATE_THREE_COLOR)
-        schema.meters[meter.preamble.id] = Array(meter.preamble.id, meter.preamble.name, meter.size, None, single)
+        array = Array(meter.preamble.id, meter.preamble.name, meter.size, None, meter.spec.type)
+        schema.meters[meter.preamble.id] = array
     for register in p4info.registers:
         element = DataType.of(register.type_spec, types, f"register '{register.preamble.name}'")
         schema.registers[register.preamble.id] = Array(
@@ -226,8 +227,9 @@ def build_schema(p4info: p4i.P4Info, plane_widths: dict[str, int] | None = None)
         schema.direct_counters[counter.preamble.id] = counter.direct_table_id
     for meter in p4info.direct_meters:
         schema.direct_meters[meter.preamble.id] = meter.direct_table_id
+    meter_types = {meter.preamble.id: meter.spec.type for meter in p4info.direct_meters}
     for table in p4info.tables:
-        schema.tables[table.preamble.id] = _table(schema, table)
+        schema.tables[table.preamble.id] = _table(schema, table, meter_types)
     for value_set in p4info.value_sets:
         owner = f"value set '{value_set.preamble.name}'"
         keys = _keys(value_set.match, types, owner)
@@ -279,7 +281,7 @@ def _keys(match_fields: Iterable[p4i.MatchField], types: Types, owner: str) -> t
     return tuple(keys)
 
 
-def _table(schema: Schema, table: p4i.Table) -> Table:
+def _table(schema: Schema, table: p4i.Table, meter_types: Mapping[int, int]) -> Table:
     name = table.preamble.name
     owner = f"table '{name}'"
     keys = _keys(table.match_fields, schema.types, owner)
@@ -301,6 +303,7 @@ def _table(schema: Schema, table: p4i.Table) -> Table:
             raise RequestError(
                 INVALID_ARGUMENT, f"P4Info: {owner} refers to direct resource {resource}, which does not exist"
             )
+    direct_meter = next((r for r in table.direct_resource_ids if r in schema.direct_meters), 0)
     return Table(
         id=table.preamble.id,
         name=name,
@@ -313,8 +316,9 @@ def _table(schema: Schema, table: p4i.Table) -> Table:
         size=table.size,
         implementation=table.implementation_id,
         direct_counter=next((r for r in table.direct_resource_ids if r in schema.direct_counters), 0),
-        direct_meter=next((r for r in table.direct_resource_ids if r in schema.direct_meters), 0),
+        direct_meter=direct_meter,
         idle_timeout=table.idle_timeout_behavior == p4i.Table.NOTIFY_CONTROL,
+        meter_type=meter_types.get(direct_meter, 0),
     )
 
 

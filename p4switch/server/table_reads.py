@@ -11,7 +11,7 @@ from p4switch.dataplane import EntryRecord, TableEntry
 from p4switch.server.actions import encode_action
 from p4switch.server.handler import Sink
 from p4switch.server.matches import EntryKey, decode_matches, encode_matches
-from p4switch.server.meters import encode_counts
+from p4switch.server.meters import encode_counts, encode_meter
 from p4switch.server.schema import Table
 from p4switch.server.status import INVALID_ARGUMENT, RequestError
 from p4switch.server.table_state import Note, TableState
@@ -119,10 +119,7 @@ def _add(
         message.counter_data.packet_count = record.packets
         message.counter_data.byte_count = record.bytes
     if query.HasField("meter_config") and table.direct_meter:
-        meter = state.meter_of(table, record.entry)
-        if meter is not None:
-            config = message.meter_config
-            config.cir, config.cburst, config.pir, config.pburst = meter
+        encode_meter(state.meter_of(table, record.entry), message.meter_config)
     _add_colors(state, table, record.entry, query, message)
     if query.HasField("time_since_last_hit") and table.idle_timeout:
         message.time_since_last_hit.elapsed_ns = record.idle_us * 1000
@@ -145,9 +142,8 @@ def _add_default(state: TableState, table: Table, query: p4r.TableEntry, sink: S
     if query.HasField("counter_data") and table.direct_counter:
         counts = state.dataplane.direct_counter_read(entry)
         message.counter_data.packet_count, message.counter_data.byte_count = counts
-    if query.HasField("meter_config") and table.direct_meter and (meter := state.meter(table, entry)) is not None:
-        config = message.meter_config
-        config.cir, config.cburst, config.pir, config.pburst = meter
+    if query.HasField("meter_config"):
+        encode_meter(state.meter(table, entry), message.meter_config)
     _add_colors(state, table, entry, query, message)
 
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 from finsy.proto import p4r
 
-from p4switch.dataplane import DataPlane, DataPlaneError, EntryRecord, MeterCounts, TableEntry
+from p4switch.dataplane import DataPlane, DataPlaneError, EntryRecord, MeterConfig, MeterCounts, TableEntry
 from p4switch.server.handler import DataPlaneUser
 from p4switch.server.matches import EntryKey, decode_matches
-from p4switch.server.meters import MeterConfig
 from p4switch.server.profiles import Profiles, Reference
 from p4switch.server.schema import Schema, Table
 from p4switch.server.status import INVALID_ARGUMENT, RequestError

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from finsy.proto import p4r
 
-from p4switch.dataplane import EntryRecord, MeterCounts, TableEntry
+from p4switch.dataplane import EntryRecord, MeterConfig, MeterCounts, TableEntry
 from p4switch.server import dataplane_errors
 from p4switch.server.actions import Params, decode_action
 from p4switch.server.arrays import check_count
 from p4switch.server.handler import DELETE, INSERT, MODIFY, Sink, Undo, kind_name
-from p4switch.server.meters import MeterConfig, decode_counts, decode_meter
+from p4switch.server.meters import decode_counts, decode_meter
 from p4switch.server.profiles import Call, Reference
 from p4switch.server.schema import Table
 from p4switch.server.status import INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED, RequestError
@@ -275,7 +275,7 @@ class TableEntities:
             counter = message.counter_data.packet_count, message.counter_data.byte_count
             check_count(*counter, what)
         if message.HasField("meter_config"):
-            meter = decode_meter(message.meter_config, False, what)
+            meter = decode_meter(message.meter_config, table.meter_type, what)
         if message.HasField("meter_counter_data"):
             colors = decode_counts(message.meter_counter_data, what, only_reset=not self._state.takes_over)
         return Resources(counter, meter, colors)

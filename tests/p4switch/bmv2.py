@@ -184,7 +184,7 @@ class Bmv2:
         cell.direct_meter_entry.table_entry.CopyFrom(self.entry(entry))
         cell.direct_meter_entry.table_entry.ClearField("action")
         made = cell.direct_meter_entry.config
-        made.cir, made.cburst, made.pir, made.pburst = config
+        made.cir, made.cburst, made.pir, made.pburst = config[:4]
         self.client.write("MODIFY", [cell])
 
     def register_read(self, register_id: int, index: int) -> int:

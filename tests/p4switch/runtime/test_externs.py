@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from p4switch.dataplane import DataPlane, FieldMatch, InvalidArgument, TableEntry, WrongState
+from p4switch.dataplane import DataPlane, FieldMatch, InvalidArgument, MeterConfig, TableEntry, WrongState
 
 from .conftest import EXACT, TABLE, TO_PORT, frame
 
@@ -60,8 +60,8 @@ def test_direct_meter(switch: DataPlane) -> None:
     entry = TableEntry(EXACT, (FieldMatch(9),), 0, TO_PORT, (4,))
     switch.table_insert(entry)
     assert switch.direct_meter_config(entry) is None
-    switch.set_direct_meter_config(entry, (1, 2, 1, 5))
-    assert switch.direct_meter_config(entry) == (1, 2, 1, 5)
+    switch.set_direct_meter_config(entry, MeterConfig(1, 2, 1, 5))
+    assert switch.direct_meter_config(entry) == MeterConfig(1, 2, 1, 5)
     passed = sum(len(switch.inject(1, frame(TABLE, args=(9, 0)))) for _ in range(20))
     assert passed == 5  # the peak bucket's burst; its rate of one a second adds nothing here
     switch.set_direct_meter_config(entry, None)
@@ -73,7 +73,7 @@ def test_a_meter_fills_at_its_rate(switch: DataPlane) -> None:
     switch.table_insert(entry)
     rate, burst = 2000, 200
     start = time.monotonic()
-    switch.set_direct_meter_config(entry, (rate, burst, rate, burst))
+    switch.set_direct_meter_config(entry, MeterConfig(rate, burst, rate, burst))
     passed = 0
     while time.monotonic() < start + 0.2:
         passed += len(switch.inject(1, frame(TABLE, args=(9, 0))))
@@ -85,11 +85,15 @@ def test_a_meter_fills_at_its_rate(switch: DataPlane) -> None:
 def test_meter_configuration(switch: DataPlane) -> None:
     assert switch.meter_config(PACKET_METER, 3) is None
     switch.set_meter_config(PACKET_METER, 3, 10, 20, 30, 40)
-    assert switch.meter_config(PACKET_METER, 3) == (10, 20, 30, 40)
+    assert switch.meter_config(PACKET_METER, 3) == MeterConfig(10, 20, 30, 40)
+    switch.set_meter_config(PACKET_METER, 3, 10, 20, 10, 20, 5)
+    assert switch.meter_config(PACKET_METER, 3) == MeterConfig(10, 20, 10, 20, 5)
     switch.set_meter_config(PACKET_METER, 3, None, None, None, None)
     assert switch.meter_config(PACKET_METER, 3) is None
     with pytest.raises(InvalidArgument, match="committed rate 50 is above the peak rate 30"):
         switch.set_meter_config(PACKET_METER, 3, 50, 20, 30, 40)
+    with pytest.raises(InvalidArgument, match="with an excess burst there is a single rate"):
+        switch.set_meter_config(PACKET_METER, 3, 10, 20, 30, 20, 5)
 
 
 def test_out_of_range_and_unknown(switch: DataPlane) -> None:

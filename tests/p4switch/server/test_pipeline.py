@@ -10,7 +10,7 @@ from finsy.proto import p4d, p4i, p4r
 
 from p4switch.build import BuildResult, build
 from p4switch.server import P4RuntimeServer
-from tests.p4switch.server.client import Client, exact
+from tests.p4switch.server.client import Client, WriteFailed, exact
 from tests.p4switch.server.conftest import PROGRAMS
 from tests.p4switch.server.test_entities import counter, group, meter, session
 
@@ -222,6 +222,31 @@ def test_reconcile_that_would_lose_entries(
     assert everything(fresh) == written
     config = fresh.get_config()
     assert config is not None and config.p4info == program.p4info
+
+
+def without_range_table(program: BuildResult) -> p4i.P4Info:
+    p4info = program.p4info
+    (position,) = [n for n, table in enumerate(p4info.tables) if table.preamble.alias == "range_table"]
+    del p4info.tables[position]
+    return p4info
+
+
+def test_reconcile_with_less_of_the_program(fresh: Client, program: BuildResult) -> None:
+    """What the P4Info has no more cannot be written any more; if something is there, it cannot go."""
+    fresh.push(Action.VERIFY_AND_COMMIT, program.p4info, program.container)
+    populate(fresh)
+    entry = fresh.entry("range_table", priority=1, action=fresh.action("learn"))
+    fresh.insert(table_entry=entry)
+    less = without_range_table(program)
+    code, message = refusal(lambda: fresh.push(Action.RECONCILE_AND_COMMIT, less, program.container))
+    assert code == grpc.StatusCode.INVALID_ARGUMENT
+    assert "cannot be preserved" in message
+    fresh.delete(table_entry=entry)
+    kept = [e for e in everything(fresh) if e.table_entry.table_id != entry.table_id]
+    fresh.push(Action.RECONCILE_AND_COMMIT, less, program.container)
+    assert everything(fresh) == kept
+    with pytest.raises(WriteFailed, match="no table has id"):
+        fresh.insert(table_entry=entry)
 
 
 def renamed(program: BuildResult) -> p4i.P4Info:
