@@ -126,8 +126,12 @@ class Blocks(Tables):
             self.fail(loc, f"'{decl.name}' is only a type and cannot be instantiated", "it has no body")
         passed = self.constructor_args(f"constructor of {decl.name}", decl.ctor_params, args, kind, loc)
         values = {p.param.name: p.value for p in passed if p.value is not None}
-        calls = self.applied.count(name)
-        return BlockVal(kind, decl, name, full_name, values, loc, calls=max(calls, 1), position=self.objects.position)
+        for value in values.values():
+            if isinstance(value, BlockVal):  # others apply it, each any number of times
+                value.calls = max(value.calls, 2)
+        # Inside of what is applied more than once, so is all else.
+        calls = max(self.applied.count(name), 2 if self.shared else 1)
+        return BlockVal(kind, decl, name, full_name, values, loc, calls=calls, position=self.objects.position)
 
     def package_instance(
         self, kind: ty.Callable, decl: ast.PackageDecl, args: tuple[ast.Argument, ...], name: str, loc: Loc
