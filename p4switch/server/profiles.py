@@ -184,6 +184,11 @@ class Profiles(DataPlaneUser):
         """Check what the action of an entry refers to; return what the entry itself carries, and the reference."""
         state = self.states[table.implementation]
         profile, given = state.profile, message.WhichOneof("type")
+        if state.one_shots and given in ("action_profile_member_id", "action_profile_group_id"):
+            raise RequestError(
+                INVALID_ARGUMENT,
+                f"table '{table.name}': {len(state.one_shots)} entries are one shots, which exclude members and groups",
+            )
         if given == "action_profile_member_id":
             number = message.action_profile_member_id
             return state.member(number).call, Reference(member=number)

@@ -251,6 +251,11 @@ def test_one_shot(client: Client, dataplane: DataPlane) -> None:
     error = failure(lambda: client.insert(action_profile_member=member(client, 1, "deny", profile="paths")))
     assert error.canonical_code == status.INVALID_ARGUMENT
     assert "one shots" in error.message
+    for action in (refer(1), p4r.TableAction(action_profile_group_id=1)):
+        other = client.entry("third", exact(1, 0x0B), action=action)
+        error = failure(lambda other=other: client.insert(table_entry=other))  # type: ignore[misc]
+        assert error.canonical_code == status.INVALID_ARGUMENT
+        assert "are one shots" in error.message
     entry.action.CopyFrom(one_shot(client, (3, 1)))
     client.modify(table_entry=entry)
     assert set(spread(client, dataplane, 20)) == {3}

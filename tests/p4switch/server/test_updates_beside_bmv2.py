@@ -21,6 +21,7 @@ from ..bmv2 import INSTALLED, Bmv2, bmv2, compile_for_bmv2
 from .client import Client, between, exact, lpm, optional, ternary
 from .conftest import CPU_PORT, PROGRAMS
 from .test_entities import counter, group, meter, session
+from .test_profiles import member, one_shot, paths
 
 OK, INVALID, UNKNOWN, NONE = status.OK, status.INVALID_ARGUMENT, status.UNKNOWN, status.UNIMPLEMENTED
 DENIED, MISSING, EXISTS, BEYOND = (
@@ -74,6 +75,12 @@ def run(name: str, folder: Path) -> Iterator[Both]:
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     with run("features.p4", tmp_path_factory.mktemp("bmv2")) as both:
+        yield both
+
+
+@pytest.fixture(scope="module")
+def both_profiles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    with run("profiles.p4", tmp_path_factory.mktemp("bmv2")) as both:
         yield both
 
 
@@ -198,7 +205,86 @@ CASES: list[tuple[str, str, Make, int, int]] = [  # what, update, entity, code o
     ("no such group", "DELETE", replication(group(9)), MISSING, MISSING),
     ("session 0", "INSERT", replication(session(0)), INVALID, INVALID),
     ("session too high", "INSERT", replication(session(1 << 15)), INVALID, INVALID),
+    ("clones cut short", "INSERT", replication(session(5, (1, 0), packet_length_bytes=60)), OK, UNKNOWN),
 ]  # fmt: skip
+
+
+def a_member(number: int, *action: Any, profile: str = "paths") -> Make:
+    return lambda c: p4r.Entity(action_profile_member=member(c, number, *action, profile=profile))
+
+
+def a_group(number: int, *members: tuple[int, int], **fields: Any) -> Make:
+    return lambda c: p4r.Entity(action_profile_group=paths(c, number, *members, **fields))
+
+
+def shots(table: str, key: int, *actions: tuple[int, int]) -> Make:
+    """An entry in one shot: values to mark with, and weights."""
+    return lambda c: p4r.Entity(table_entry=c.entry(table, exact(1, key), action=one_shot(c, *actions)))
+
+
+def refers(table: str, key: int, **reference: int) -> Make:
+    action = p4r.TableAction(**reference)  # type: ignore[arg-type]
+    return lambda c: p4r.Entity(table_entry=c.entry(table, exact(1, key), action=action))
+
+
+PROFILES: list[tuple[str, str, Make, int, int]] = [
+    # One shots.
+    ("weight 0", "INSERT", shots("third", 1, (1, 0)), INVALID, INVALID),
+    ("one shot", "INSERT", shots("third", 1, (1, 2), (2, 1)), OK, OK),
+    ("one shot again", "INSERT", shots("third", 1, (1, 2)), EXISTS, EXISTS),
+    ("one shot changed", "MODIFY", shots("third", 1, (1, 2), (1, 1)), OK, OK),
+    ("member beside", "INSERT", a_member(1, "mark", 1), INVALID, INVALID),
+    ("group beside", "INSERT", a_group(1), INVALID, INVALID),
+    ("reference beside", "INSERT", refers("third", 2, action_profile_member_id=1), INVALID, INVALID),
+    ("one shot without a selector", "INSERT", shots("first", 1, (1, 1)), INVALID, UNKNOWN),
+    ("one shot of nothing", "INSERT", shots("third", 3), OK, NONE),
+    ("one shot deleted", "DELETE", shots("third", 1), OK, OK),
+    ("one shot of nothing deleted", "DELETE", shots("third", 3), OK, MISSING),
+    # Members.
+    ("member", "INSERT", a_member(1, "mark", 1), OK, OK),
+    ("member again", "INSERT", a_member(1, "mark", 1), EXISTS, EXISTS),
+    ("member without an action", "INSERT", a_member(2), INVALID, INVALID),
+    ("no such member", "MODIFY", a_member(3, "mark", 1), MISSING, MISSING),
+    ("no such member", "DELETE", a_member(3), MISSING, MISSING),
+    ("second member", "INSERT", a_member(2, "deny"), OK, OK),
+    ("default-only action", "INSERT", a_member(4, "NoAction"), DENIED, OK),
+    # Groups.
+    ("group of no member", "INSERT", a_group(1, (9, 1)), MISSING, MISSING),
+    ("member of weight 0", "INSERT", a_group(2, (1, 0)), INVALID, INVALID),
+    ("max_size below 0", "INSERT", a_group(3, max_size=-1), INVALID, INVALID),
+    ("group", "INSERT", a_group(4, (1, 1), (2, 1), max_size=4), OK, OK),
+    ("group again", "INSERT", a_group(4, (1, 1), max_size=4), EXISTS, EXISTS),
+    ("group changed", "MODIFY", a_group(4, (1, 2), max_size=4), OK, OK),
+    ("max_size changed", "MODIFY", a_group(4, (1, 1), max_size=5), INVALID, INVALID),
+    ("no such group", "MODIFY", a_group(5, (1, 1)), MISSING, MISSING),
+    ("no such port", "MODIFY", a_group(4, (1, 1), max_size=4, watch=9), INVALID, status.INTERNAL),
+    ("group too large", "MODIFY", a_group(4, (1, 5), max_size=4), status.RESOURCE_EXHAUSTED, status.RESOURCE_EXHAUSTED),
+    ("member twice", "INSERT", a_group(6, (1, 1), (1, 1)), INVALID, INVALID),
+    # Entries.
+    ("group's entry", "INSERT", refers("third", 1, action_profile_group_id=4), OK, OK),
+    ("member's entry", "INSERT", refers("third", 2, action_profile_member_id=1), OK, OK),
+    ("no such group", "INSERT", refers("third", 3, action_profile_group_id=7), MISSING, INVALID),
+    ("no such member", "INSERT", refers("third", 3, action_profile_member_id=7), MISSING, INVALID),
+    ("group without a selector", "INSERT", refers("first", 1, action_profile_group_id=4), INVALID, INVALID),
+    ("no reference", "INSERT", refers("third", 3), INVALID, INVALID),
+    ("action of its own", "INSERT", entry("third", exact(1, 3), action=DENY), INVALID, INVALID),
+    ("one shot beside", "INSERT", shots("third", 3, (1, 1)), INVALID, INVALID),
+    ("default entry", "MODIFY", default("third", "deny"), DENIED, INVALID),
+    ("member in use", "DELETE", a_member(1), status.FAILED_PRECONDITION, UNKNOWN),
+    ("group in use", "DELETE", a_group(4), status.FAILED_PRECONDITION, UNKNOWN),
+    # What only p4switch refuses.
+    ("member 0", "INSERT", a_member(0, "mark", 1), INVALID, OK),
+    ("group 0", "INSERT", a_group(0), INVALID, OK),
+    *((f"member {n}", "INSERT", a_member(n, "deny", profile="shared"), OK, OK) for n in range(1, 5)),
+    ("one member too many", "INSERT", a_member(5, "deny", profile="shared"), status.RESOURCE_EXHAUSTED, OK),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("update", "make", "our_code", "their_code"), [pytest.param(*case[1:], id=case[0]) for case in PROFILES]
+)
+def test_profiles(both_profiles: Both, update: str, make: Make, our_code: int, their_code: int) -> None:
+    assert both_profiles.write(update, make(both_profiles.say)) == (our_code, their_code)
 
 
 @pytest.mark.parametrize(
@@ -207,6 +293,52 @@ CASES: list[tuple[str, str, Make, int, int]] = [  # what, update, entity, code o
 def test_updates(both: Both, update: str, make: Make, our_code: int, their_code: int) -> None:
     """One after the other on the same two switches: some need what those before them wrote."""
     assert both.write(update, make(both.say)) == (our_code, their_code)
+
+
+def test_reads(tmp_path: Path) -> None:
+    """After the same writes the same is read, whatever is asked for and however much of it."""
+    rates = p4r.MeterConfig(cir=1, cburst=2, pir=3, pburst=4)
+    writes = [
+        entry("exact_table", exact(1, 5), action=FORWARD, metadata=b"m", controller_metadata=4),
+        entry("lpm_table", lpm(1, 0x110000000000, 8), action=("to_cpu", 5)),
+        entry("lpm_table", action=("flood", 7)),
+        entry("ternary_table", ternary(1, 0x10, 0xF0), exact(2, 5), priority=10, action=("rated",), meter_config=rates),
+        entry("ternary_table", exact(2, 6), priority=10, action=("rated",)),
+        entry("range_table", between(1, 1, 5), priority=10, action=LEARN),
+        entry("optional_table", optional(1, 2), priority=2, action=DENY, idle_timeout_ns=10**15),
+        entry("optional_table", priority=1, action=DENY),
+        replication(group(3, (1, 1))),
+        replication(session(3, (1, 1))),
+    ]
+    settings = [default("lpm_table", "forward", 4), counts(2, 5), meters(cir=1, cburst=2, pir=3, pburst=4)]
+    queries: list[Make] = [
+        *(entry(table) for table in ("exact_table", "lpm_table", "range_table", "optional_table", "keyless_table")),
+        entry("exact_table", exact(1, 5)),
+        entry("exact_table", exact(1, 6)),
+        entry("lpm_table", lpm(1, 0x110000000000, 8)),
+        entry("exact_table", counter_data=p4r.CounterData()),
+        entry("ternary_table", meter_config=p4r.MeterConfig()),
+        default("lpm_table"),
+        default("ternary_table"),
+        lambda c: p4r.Entity(direct_counter_entry=p4r.DirectCounterEntry(table_entry=c.entry("exact_table"))),
+        lambda c: p4r.Entity(direct_meter_entry=p4r.DirectMeterEntry(table_entry=c.entry("ternary_table"))),
+        lambda c: p4r.Entity(counter_entry=p4r.CounterEntry()),
+        lambda c: p4r.Entity(counter_entry=counter(c, 2)),
+        lambda c: p4r.Entity(meter_entry=p4r.MeterEntry()),
+        replication(group(0)),
+        replication(session(0)),
+    ]
+    with run("features.p4", tmp_path) as both:
+        for update, makes in (("INSERT", writes), ("MODIFY", settings)):
+            for make in makes:
+                assert both.write(update, make(both.say)) == (OK, OK)
+        found = 0
+        for make in queries:
+            query = make(both.say)
+            ours, theirs = (sorted(map(str, c.read([query]))) for c in (both.ours, both.theirs.client))
+            assert ours == theirs, query
+            found += len(ours)
+    assert found == 39
 
 
 def test_frames_meet_entries_without_fields(tmp_path: Path) -> None:
