@@ -103,12 +103,14 @@ class Tables(KeyNames):
         try:
             with self.capture() as body:
                 copies = self.bind([b for b in bound if b.param.direction], action.scope, scope.names, False)
+                frame.copy_out = lambda: [ir.Assign(decl.loc, target.expr, copy.expr) for target, copy in copies]
                 data = [p for p in decl.params if not p.direction]
                 for param, number in zip(data, field_ids([p.annotations for p in data]), strict=True):
                     with self.collecting():
                         params.append(self.action_param(param, number, scope, action.scope))
                 self.run_body(decl, frame, scope, decl.loc)
-                self.out.extend(ir.Assign(decl.loc, target.expr, copy.expr) for target, copy in copies)
+                assert frame.copy_out is not None
+                self.out.extend(frame.copy_out())
         finally:
             self.block, self.frame = saved_block, saved_frame
         owner = saved_block.kind if action.prefix is not None or bound else ""
