@@ -10,7 +10,7 @@ control Inner(inout bit<8> v) {
         key = { v : exact; }
         actions = { leave(v, v); NoAction; }
         default_action = NoAction();
-        const entries = { 5 : leave(); 6 : leave(); }
+        const entries = { 5 : leave(v, v); 6 : leave(v, v); }
     }
     apply {
         t.apply();
