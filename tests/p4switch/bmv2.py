@@ -113,14 +113,18 @@ class Bmv2:
     def inject(self, port: int, data: bytes) -> list[tuple[int, bytes]]:
         """Let a frame run to completion; give what came out, in order. Raises Died."""
         packet = _Packet(device_id=DEVICE_ID, port=port, packet=data)
-        try:
-            return [(out.port, out.packet) for out in self._stream(iter([packet]), timeout=PACKET_S)]
-        except grpc.RpcError as error:
-            time.sleep(0.1)
-            status = self._process.poll()
-            if status is None:
-                raise
-            raise Died(f"BMv2 ended: {signal.Signals(-status).name if status < 0 else status}") from error
+        deadline = time.monotonic() + START_S
+        while True:
+            try:
+                return [(out.port, out.packet) for out in self._stream(iter([packet]), timeout=PACKET_S)]
+            except grpc.RpcError as error:
+                time.sleep(0.1)
+                status = self._process.poll()
+                if status is not None:
+                    name = signal.Signals(-status).name if status < 0 else status
+                    raise Died(f"BMv2 ended: {name}") from error
+                if error.details() != "not ready" or time.monotonic() > deadline:
+                    raise
 
     # ------------------------------------------------------------------------------------------------------- tables
 
