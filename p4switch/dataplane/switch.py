@@ -107,14 +107,15 @@ class DataPlane:
             self._groups.clear()
             self._sessions.clear()
 
-    def adopt(self, other: DataPlane) -> None:
+    def adopt(self, other: DataPlane, *, carry: bool = False) -> None:
         """Take over the program of a switch that does not run, with all that was written into it, at one moment.
 
-        The other switch gets this one's program and state. Ports and queues stay; what waits inside fares as in load().
-        Raises WrongState when the other one runs or has no program.
+        The other switch gets this one's program and state. carry: this switch keeps its registers, counts, meters and
+        times of hits where both programs have them, with all that packets did to them until that moment. Ports and
+        queues stay; what waits inside fares as in load(). Raises WrongState when the other one runs or has no program.
         """
         with other._lock, self._lock:
-            self._check(self._lib.sw_adopt(self._switch, other._switch))
+            self._check(self._lib.sw_adopt(self._switch, other._switch, carry))
             for name in ("_program", "_groups", "_sessions"):
                 mine, theirs = getattr(self, name), getattr(other, name)
                 setattr(self, name, theirs)

@@ -147,7 +147,7 @@ int sw_load(p4_switch *sw, const char *path)
     return SW_OK;
 }
 
-int sw_adopt(p4_switch *sw, p4_switch *from)
+int sw_adopt(p4_switch *sw, p4_switch *from, bool carry)
 {
     if (sw == from) return fail(SW_INVALID, "a switch cannot adopt its own program");
     pthread_mutex_lock(&from->control);
@@ -162,6 +162,7 @@ int sw_adopt(p4_switch *sw, p4_switch *from)
     pthread_mutex_lock(&sw->control);
     gate_enter(sw);
     traffic_finish(sw);
+    if (carry && sw->program) carry_state(&sw->pipeline, &from->pipeline);
 #define SWAP(member) __typeof__(sw->member) member##_old = sw->member; sw->member = from->member; from->member = member##_old
     SWAP(pipeline);
     SWAP(pool);

@@ -74,8 +74,9 @@ const char *sw_error(void);
  * (recirculated, resubmitted, cloned in egress) is dropped, as its metadata mean nothing to another program. */
 int sw_load(p4_switch *, const char *library);
 /* Take over the program of a switch that does not run, with its tables, registers, counters, groups and sessions as they are, and
- * give it this one's. No packet meets anything in between; of those that wait inside, the same as at sw_load. */
-int sw_adopt(p4_switch *, p4_switch *from);
+ * give it this one's. No packet meets anything in between; of those that wait inside, the same as at sw_load. carry: registers,
+ * counts, meters and times of hits that both programs have are this one's. */
+int sw_adopt(p4_switch *, p4_switch *from, bool carry);
 const struct p4_program *sw_program(p4_switch *);       /* NULL: none loaded */
 /* Between these two, which one thread calls, no packet is worked on: what it does meanwhile takes effect at once. Frames wait in the
  * receive rings, and are lost when those overflow. */

@@ -118,6 +118,7 @@ struct pipeline {
 };
 int pipeline_build(p4_switch *, const struct p4_program *, void *library, struct pipeline *out);
 void pipeline_free(struct pipeline *);
+void carry_state(const struct pipeline *from, struct pipeline *to);  /* registers, counts, meters, as they are now */
 
 /* ---- the switch ---------------------------------------------------------------------------------------------------- */
 struct capture { uint8_t *bytes; size_t n, capacity; bool on; };

@@ -72,7 +72,7 @@ class Programs:
         """RECONCILE_AND_COMMIT: run a program with the state of the present one, or change nothing and say why not.
 
         The same config again touches no packet. For another program, or another P4Info, which may have less of it, the
-        state is made aside, and then adopted.
+        state is made aside, and then adopted with what packets changed meanwhile.
         """
         if self.running is None:
             self.realize(pipeline)
@@ -91,7 +91,7 @@ class Programs:
                 raise RequestError(
                     INVALID_ARGUMENT, f"the forwarding state cannot be preserved under the new program: {error.message}"
                 ) from error
-            self._adopt(successor)
+            self._adopt(successor, carry=True)
 
     def close(self) -> None:
         """Stop what runs in the background."""
@@ -100,9 +100,9 @@ class Programs:
             self.running.entities.close()
             self.running = None
 
-    def _adopt(self, successor: Loaded) -> None:
+    def _adopt(self, successor: Loaded, *, carry: bool = False) -> None:
         with translated("p4_device_config"):
-            self._dataplane.adopt(successor.dataplane)
+            self._dataplane.adopt(successor.dataplane, carry=carry)
         successor.entities.move(self._dataplane, self._notifier)
         self._replace(dataclasses.replace(successor, dataplane=self._dataplane))
 

@@ -105,7 +105,8 @@ static void update_values(p4_switch *sw, const struct p4_program *program)
         }
     }
     if (program->n_meters) {
-        struct sw_meter_config config = {.configured = roll(2), .cir = roll(5000), .cburst = roll(200), .pir = 5000 + roll(9000), .pburst = roll(900)};
+        struct sw_meter_config config = {.configured = roll(2), .cir = roll(5000), .cburst = roll(200),
+                                         .pir = 5000 + roll(9000), .pburst = roll(900), .eburst = roll(3) ? 0 : roll(900)};
         uint32_t index = roll(program->n_meters);
         if (program->meters[index].table < 0 && program->meters[index].size)
             sw_meter_write(sw, index, roll(program->meters[index].size), &config);

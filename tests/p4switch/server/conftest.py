@@ -26,6 +26,27 @@ def program() -> BuildResult:
     return build(PROGRAMS / "features.p4")
 
 
+@pytest.fixture(scope="session")
+def variants(tmp_path_factory: pytest.TempPathFactory) -> dict[str, BuildResult]:
+    """The program with a table more, and with a table less."""
+    source = (PROGRAMS / "features.p4").read_text()
+    folder = tmp_path_factory.mktemp("variants")
+
+    def variant(name: str, old: str, new: str) -> BuildResult:
+        assert source.count(old) == 1
+        path = folder / f"{name}.p4"
+        path.write_text(source.replace(old, new))
+        return build(path)
+
+    apply = "    apply {\n        if (hdr.packet_out"
+    table = "    table extra_table { key = { hdr.ethernet.src: exact; } actions = { deny; NoAction; } }\n"
+    applied = "    apply {\n        extra_table.apply();\n        if (hdr.packet_out"
+    return {
+        "more": variant("more", apply, table + applied),
+        "less": variant("less", "            optional_table.apply();\n", ""),
+    }
+
+
 @pytest.fixture
 def dataplane() -> Iterator[DataPlane]:
     plane = DataPlane(SwitchOptions(cpu_port=CPU_PORT))

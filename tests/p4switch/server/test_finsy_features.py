@@ -11,7 +11,7 @@ import pytest
 from finsy.p4entity import P4Replica, P4ValueSetMember
 from finsy.proto import p4r
 
-from p4switch.build import build
+from p4switch.build import BuildResult, build
 from p4switch.dataplane import DataPlane
 from tests.p4switch.server.conftest import PROGRAMS
 from tests.p4switch.server.finsy_switch import read
@@ -337,6 +337,47 @@ def test_pipeline_and_capabilities(drive: Drive) -> None:
         with pytest.raises(fy.P4ClientError) as caught:
             await switch._set_pipeline_config_request(action=fy.P4ConfigAction.RECONCILE_AND_COMMIT, config=broken)
         assert caught.value.code == Code.INVALID_ARGUMENT
+
+    drive(script)
+
+
+def test_another_program_under_traffic(
+    drive: Drive, dataplane: DataPlane, variants: dict[str, BuildResult], program: BuildResult
+) -> None:
+    """A program with a table more takes over what is there; every frame is forwarded, and counted. One with a table
+    less would lose an entry, and is refused."""
+
+    async def script(switch: fy.Switch) -> None:
+        async def reconcile(variant: BuildResult) -> None:
+            config = p4r.ForwardingPipelineConfig(p4info=variant.p4info, p4_device_config=variant.container)
+            await switch._set_pipeline_config_request(action=fy.P4ConfigAction.RECONCILE_AND_COMMIT, config=config)
+
+        idle = fy.P4TableEntry("optional_table", priority=1, action=fy.P4TableAction("NoAction"), metadata=b"mine")
+        await switch.insert([forwarded(), idle])
+        done = asyncio.Event()
+
+        async def frames() -> list[int]:
+            ports = []
+            while not done.is_set():
+                ports += [port for port, _ in dataplane.inject(1, FRAME)]
+                sent.append(1)
+                await asyncio.sleep(0)
+            return ports
+
+        sent: list[int] = []
+        traffic = asyncio.ensure_future(frames())
+        await reconcile(variants["more"])
+        await asyncio.sleep(0.05)
+        with pytest.raises(fy.P4ClientError, match="cannot be preserved"):
+            await reconcile(variants["less"])
+        await reconcile(program)
+        done.set()
+        assert await traffic == [3] * len(sent) and len(sent) > 10
+        assert await read(switch, fy.P4TableEntry("optional_table")) == [idle]
+        (count,) = await read(switch, fy.P4DirectCounterEntry("exact_hits"))
+        assert count.packet_count == len(sent)
+        (received,) = await read(switch, fy.P4CounterEntry("port_rx", index=1))
+        assert received.packet_count == len(sent)
 
     drive(script)
 

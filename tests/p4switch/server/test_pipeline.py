@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from typing import Any
 
 import grpc
 import pytest
 from finsy.proto import p4d, p4i, p4r
 
-from p4switch.build import BuildResult, build
+from p4switch.build import BuildResult
+from p4switch.dataplane import DataPlane
 from p4switch.server import P4RuntimeServer
 from tests.p4switch.server.client import Client, WriteFailed, exact
-from tests.p4switch.server.conftest import PROGRAMS
 from tests.p4switch.server.test_entities import counter, group, meter, session
 
 Action = p4r.SetForwardingPipelineConfigRequest
@@ -155,27 +157,6 @@ def test_reconcile_of_the_same_program_keeps_entries(fresh: Client, program: Bui
     assert config is not None and config.cookie.cookie == 2
 
 
-@pytest.fixture(scope="session")
-def variants(tmp_path_factory: pytest.TempPathFactory) -> dict[str, BuildResult]:
-    """The program with a table more, and with a table less."""
-    source = (PROGRAMS / "features.p4").read_text()
-    folder = tmp_path_factory.mktemp("variants")
-
-    def variant(name: str, old: str, new: str) -> BuildResult:
-        assert source.count(old) == 1
-        path = folder / f"{name}.p4"
-        path.write_text(source.replace(old, new))
-        return build(path)
-
-    apply = "    apply {\n        if (hdr.packet_out"
-    table = "    table extra_table { key = { hdr.ethernet.src: exact; } actions = { deny; NoAction; } }\n"
-    applied = "    apply {\n        extra_table.apply();\n        if (hdr.packet_out"
-    return {
-        "more": variant("more", apply, table + applied),
-        "less": variant("less", "            optional_table.apply();\n", ""),
-    }
-
-
 def test_reconcile_of_another_program(fresh: Client, program: BuildResult, variants: dict[str, BuildResult]) -> None:
     fresh.push(Action.VERIFY_AND_COMMIT, program.p4info, program.container)
     populate(fresh)
@@ -207,6 +188,63 @@ def test_reconcile_takes_over_what_is_kept_of_misses(
     assert kept == written
     assert kept[fresh.id_of("exact_table")].counter_data == count
     assert kept[fresh.id_of("ternary_table")].meter_config == meter
+
+
+def test_reconcile_keeps_what_packets_did(
+    fresh: Client, program: BuildResult, variants: dict[str, BuildResult], dataplane: DataPlane
+) -> None:
+    """Counts of const entries, too, what is left of a meter's burst, and how long ago an entry was hit."""
+    fresh.push(Action.VERIFY_AND_COMMIT, program.p4info, program.container)
+    tagged = bytes.fromhex("00000000000a00000000000b8100") + bytes(46)
+    idle = fresh.entry("optional_table", priority=1, action=fresh.action("NoAction"))
+    fresh.insert(table_entry=idle)
+    fresh.modify(meter_entry=meter(fresh, 1, 1, 1, 1, 3))
+    config = p4r.MeterConfig(cir=1, cburst=60, pir=1, pburst=60)
+    rated = fresh.entry("ternary_table", exact(2, 0x8100), priority=1, action=fresh.action("rated"))
+    rated.meter_config.CopyFrom(config)
+    fresh.insert(table_entry=rated)
+
+    def colors() -> list[int]:
+        queries: list[Any] = [meter(fresh, 1), p4r.DirectMeterEntry(table_entry=fresh.entry("ternary_table"))]
+        found = []
+        for kind, query in zip(("meter_entry", "direct_meter_entry"), queries, strict=True):
+            query.counter_data.SetInParent()
+            (entry,) = fresh.read(**{kind: query})
+            data = entry.counter_data
+            found += [data.green.packet_count, data.yellow.packet_count, data.red.packet_count]
+        return found
+
+    def idle_ns() -> int:
+        (found,) = fresh.read(
+            table_entry=fresh.entry("optional_table", time_since_last_hit=p4r.TableEntry.IdleTimeout())
+        )
+        return int(found.time_since_last_hit.elapsed_ns)
+
+    for _ in range(2):
+        dataplane.inject(1, tagged)
+    assert colors() == [1, 1, 0, 1, 0, 1]
+    time.sleep(0.05)
+    before = idle_ns()
+    fresh.push(Action.RECONCILE_AND_COMMIT, variants["more"].p4info, variants["more"].container)
+    assert idle_ns() > before > 50_000_000
+    dataplane.inject(1, tagged)
+    assert colors() == [1, 2, 0, 1, 0, 2]  # neither bucket was filled again
+    counts = {e.table_entry.priority: e.data.packet_count for e in fresh.read(
+        direct_counter_entry=p4r.DirectCounterEntry(table_entry=fresh.entry("const_table")))}  # fmt: skip
+    assert counts == {2: 3, 1: 0}
+    register = p4r.RegisterEntry(register_id=fresh.id_of("last_source"))
+    register.index.index = 1
+    (cell,) = fresh.read(register_entry=register)
+    assert cell.data.bitstring == b"\x0b"
+
+
+def test_a_saved_program_starts_with_its_own_counts(fresh: Client, program: BuildResult, dataplane: DataPlane) -> None:
+    fresh.push(Action.VERIFY_AND_COMMIT, program.p4info, program.container)
+    fresh.push(Action.VERIFY_AND_SAVE, program.p4info, program.container)
+    fresh.modify(counter_entry=counter(fresh, 1, 5, 50))
+    dataplane.inject(1, bytes(60))
+    fresh.push(Action.COMMIT, None)
+    assert fresh.read(counter_entry=counter(fresh, 1)) == [counter(fresh, 1, 5, 50)]
 
 
 def test_reconcile_that_would_lose_entries(
