@@ -108,6 +108,20 @@ def ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True)
 
 
+@pytest.fixture(scope="session")
+def shell_python() -> Path:
+    """The interpreter of the shell's environment; `make .venv-repl/.ready` makes it."""
+    python = Path(
+        os.environ.get("P4RUNTIME_SHELL_PYTHON") or Path(__file__).parents[3] / ".venv-repl" / "bin" / "python"
+    )
+    if not python.exists():
+        pytest.fail(
+            f"{python} does not exist: p4runtime-shell has an environment of its own. Make it with "
+            "`make .venv-repl/.ready`, or name another interpreter that has it in P4RUNTIME_SHELL_PYTHON"
+        )
+    return python
+
+
 @pytest.fixture
 def drive(empty_server: P4RuntimeServer, program: BuildResult, tmp_path: Path) -> Callable[..., None]:
     """Run a coroutine with a switch that finsy has connected to and pushed a pipeline on."""

@@ -4,6 +4,7 @@ translated values."""
 from __future__ import annotations
 
 import asyncio
+from asyncio.subprocess import PIPE, STDOUT
 from pathlib import Path
 
 import finsy as fy
@@ -17,6 +18,7 @@ from tests.p4switch.server.conftest import PROGRAMS
 from tests.p4switch.server.finsy_switch import options, read
 
 TIMEOUT_S = 20
+SHELL = Path(__file__).parent / "shell"
 
 
 def test_two_roles(empty_server: P4RuntimeServer, program: BuildResult, tmp_path: Path) -> None:
@@ -43,6 +45,37 @@ def test_two_roles(empty_server: P4RuntimeServer, program: BuildResult, tmp_path
                 assert detail.canonical_code == fy.GRPCStatusCode.PERMISSION_DENIED
                 await first.delete([entry])
                 assert await read(second, fy.P4TableEntry("exact_table")) == []
+
+    asyncio.run(asyncio.wait_for(main(), TIMEOUT_S))
+
+
+def test_beside_the_shell(
+    empty_server: P4RuntimeServer, program: BuildResult, shell_python: Path, tmp_path: Path
+) -> None:
+    """finsy and p4runtime-shell write at the same time, each as the primary of its role, and neither loses anything."""
+    rounds = 30
+    address = f"127.0.0.1:{empty_server.port}"
+
+    def entry(number: int, port: int) -> fy.P4TableEntry:
+        action = fy.P4TableAction("counted_forward", port=port)
+        return fy.P4TableEntry("exact_table", match=fy.P4TableMatch(dst=number), action=action)
+
+    async def main() -> None:
+        async with fy.Switch("sw", address, options(program, tmp_path)) as switch:
+            await switch.insert([entry(1, 0)])
+            other = await asyncio.create_subprocess_exec(
+                shell_python, SHELL / "beside.py", address, str(rounds), stdout=PIPE, stderr=STDOUT
+            )
+            ended = asyncio.ensure_future(other.communicate())
+            port = 0
+            while not ended.done():
+                port = (port + 1) % 5  # never the shell's 5
+                await switch.modify([entry(1, port)])
+                (found,) = await read(switch, entry(1, port))
+                assert found.action == entry(1, port).action
+            output, _ = ended.result()
+            assert output.endswith(b"done\n"), output.decode()
+            assert len(await read(switch, fy.P4TableEntry("exact_table"))) == 1 + rounds
 
     asyncio.run(asyncio.wait_for(main(), TIMEOUT_S))
 

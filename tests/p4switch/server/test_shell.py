@@ -6,7 +6,6 @@ server's address, the P4Info and the device config as arguments, and prints "don
 
 from __future__ import annotations
 
-import os
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -21,20 +20,7 @@ from p4switch.server import P4RuntimeServer
 from tests.p4switch.server.conftest import PROGRAMS
 
 SCRIPTS = Path(__file__).parent / "shell"
-REPOSITORY = Path(__file__).parents[3]
 Run = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture(scope="session")
-def shell_python() -> Path:
-    """The interpreter of the shell's environment; `make .venv-repl/.ready` makes it."""
-    python = Path(os.environ.get("P4RUNTIME_SHELL_PYTHON") or REPOSITORY / ".venv-repl" / "bin" / "python")
-    if not python.exists():
-        pytest.fail(
-            f"{python} does not exist: p4runtime-shell has an environment of its own. Make it with "
-            "`make .venv-repl/.ready`, or name another interpreter that has it in P4RUNTIME_SHELL_PYTHON"
-        )
-    return python
 
 
 @pytest.fixture
