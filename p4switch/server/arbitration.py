@@ -67,6 +67,7 @@ class Arbiter:
                 f"this stream arbitrates for role '{session.role}' and cannot change to '{name}'; open another stream",
             )
         config = RoleConfig.from_any(message.role.config) if message.role.HasField("config") else RoleConfig()
+        self._check_exclusive(name, config)
         election_id = U128.decode(message.election_id) if message.HasField("election_id") else None
         role = self._roles.get(name) or Role(name, p4r.Role(name=message.role.name, id=message.role.id))
         if election_id is not None and any(s is not session and s.election_id == election_id for s in role.sessions):
@@ -80,6 +81,17 @@ class Arbiter:
             self._roles[name] = role
         session.election_id = election_id
         self._elect(role, session, message.role, config)
+
+    def _check_exclusive(self, name: str, config: RoleConfig) -> None:
+        """Raise INVALID_ARGUMENT when a role wants what another one, which has a primary, has for itself."""
+        for other in self._roles.values():
+            if other.name != name and other.primary is not None and (taken := config.conflicts(other.config)):
+                ids = status.list_choices(map(str, taken))
+                raise RequestError(
+                    status.INVALID_ARGUMENT,
+                    f"role.config of '{name}': P4 ids {ids} are of role '{other.name}' as well, and one of both has "
+                    "them exclusively",
+                )
 
     def _elect(self, role: Role, session: Session, message: p4r.Role, config: RoleConfig) -> None:
         election_id = session.election_id

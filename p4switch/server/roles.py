@@ -18,10 +18,12 @@ class RoleConfig:
     """Rights of a role.
 
     writable: P4Info ids that the role may write, None for all.
+    exclusive: those of them that no other role may name.
     packet_in_filter: (metadata id, value) that a packet-in must carry to reach the role, None for all.
     """
 
     writable: frozenset[int] | None = None
+    exclusive: frozenset[int] = frozenset()
     receives_packet_ins: bool = True
     packet_in_filter: tuple[int, int] | None = None
     may_push_pipeline: bool = True
@@ -42,10 +44,16 @@ class RoleConfig:
             )
         return cls(
             writable=frozenset(config.exclusive_p4_ids) | frozenset(config.shared_p4_ids),
+            exclusive=frozenset(config.exclusive_p4_ids),
             receives_packet_ins=config.receives_packet_ins,
             packet_in_filter=_filter(config),
             may_push_pipeline=config.can_push_pipeline,
         )
+
+    def conflicts(self, other: RoleConfig) -> frozenset[int]:
+        """List the ids that one has exclusively and the other names; full access names none."""
+        mine, theirs = self.writable or frozenset(), other.writable or frozenset()
+        return self.exclusive & theirs | other.exclusive & mine
 
     def may_write(self, p4_id: int) -> bool:
         return self.writable is None or p4_id in self.writable

@@ -143,6 +143,28 @@ def test_a_primary_may_change_the_config_of_its_role(arbiter: Arbiter) -> None:
     assert arbiter.check_primary("acl", 5).config.may_write(9)
 
 
+def test_what_a_role_has_exclusively_no_other_may_name(arbiter: Arbiter) -> None:
+    def config(exclusive: list[int], shared: list[int]) -> Any:
+        packed = Any()
+        packed.Pack(stratum.P4RoleConfig(exclusive_p4_ids=exclusive, shared_p4_ids=shared))
+        return packed
+
+    first, second, everything = Client(arbiter), Client(arbiter), Client(arbiter)
+    first.bid(1, role="first", config=config([1, 2], [3]))
+    for wrong, ids in ((config([1], []), "1"), (config([], [2]), "2"), (config([3], []), "3")):
+        error = refusal(second, 1, role="second", config=wrong)
+        assert error.code == status.INVALID_ARGUMENT
+        assert f"P4 ids {ids} are of role 'first' as well" in error.message
+    second.bid(1, role="second", config=config([4], [3]))
+    assert second.last() == (status.OK, 1)
+    assert refusal(first, 2, role="first", config=config([1, 2], [3, 4])).code == status.INVALID_ARGUMENT
+    everything.bid(1)  # full access
+    assert everything.last() == (status.OK, 1)
+    arbiter.leave(first.session)
+    second.bid(1, role="second", config=config([1, 4], [3]))  # nobody has it now
+    assert second.last() == (status.OK, 1)
+
+
 def test_leaving_primary_is_not_replaced_by_itself(arbiter: Arbiter) -> None:
     primary, backup = Client(arbiter), Client(arbiter)
     primary.bid(5)
