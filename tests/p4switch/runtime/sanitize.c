@@ -87,6 +87,12 @@ int main(int argc, char **argv)
         for (int n = 0; n < UPDATES / 3; n++) update(sw);
         static uint64_t dump[1 << 20];
         if (sw_table_dump(sw, MIXED, dump, sizeof dump / sizeof *dump) < 10) return 1;
+        p4_switch *next = sw_new(&options);
+        if (!next || sw_load(next, argv[1])) return 1;
+        for (int n = 0; n < UPDATES / 3; n++) update(next);
+        if (sw_adopt(sw, next, i % 2 == 0)) return 1;
+        sw_free(next);
+        for (int n = 0; n < FRAMES / 3; n++) inject(sw);
         for (uint32_t port = 0; port < 600; port += 37) sw_queue_set(sw, port, 1 + roll(64), -1, -1);
     }
     struct sw_port_status status[512];
