@@ -253,6 +253,8 @@ int sw_stop(p4_switch *sw)
         pthread_join(sw->thread, NULL);
         sw->started = false;
         close_loop(sw);
+        ring_wake(&sw->packet_in);  /* who takes from them may want to end, too */
+        ring_wake(&sw->digests);
     }
     pthread_mutex_unlock(&sw->control);
     return SW_OK;

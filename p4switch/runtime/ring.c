@@ -41,6 +41,12 @@ static void copy_out(struct record_ring *r, uint64_t at, void *to, uint32_t n)
     memcpy((uint8_t *)to + first, r->bytes, n - first);
 }
 
+void ring_wake(struct record_ring *r)
+{
+    uint64_t one = 1;
+    if (write(r->event, &one, sizeof one) < 0) { /* only when the counter is full: the consumer is awake then */ }
+}
+
 bool ring_put(struct record_ring *r, uint32_t tag, const uint8_t *a, uint32_t a_len, const uint8_t *b, uint32_t b_len)
 {
     uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
@@ -50,10 +56,7 @@ bool ring_put(struct record_ring *r, uint32_t tag, const uint8_t *a, uint32_t a_
     if (a_len) copy_in(r, head + sizeof header, a, a_len);
     if (b_len) copy_in(r, head + sizeof header + a_len, b, b_len);
     atomic_store(&r->head, head + sizeof header + a_len + b_len);
-    if (atomic_exchange(&r->sleeping, 0)) {
-        uint64_t one = 1;
-        if (write(r->event, &one, sizeof one) < 0) { /* only when the counter is full: the consumer is awake then */ }
-    }
+    if (atomic_exchange(&r->sleeping, 0)) ring_wake(r);
     return true;
 }
 

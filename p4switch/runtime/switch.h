@@ -99,6 +99,7 @@ void ring_free(struct record_ring *);
 bool ring_put(struct record_ring *, uint32_t tag, const uint8_t *a, uint32_t a_len, const uint8_t *b, uint32_t b_len);
 uint32_t ring_take(struct record_ring *, uint8_t *out, uint32_t capacity, uint32_t limit_records);
 int ring_wait(struct record_ring *, uint8_t *out, uint32_t capacity, int timeout_ms);
+void ring_wake(struct record_ring *);      /* let ring_wait() return, with nothing if there is nothing */
 
 /* ---- ports --------------------------------------------------------------------------------------------------------- */
 struct port;                               /* port.c */
